@@ -37,9 +37,9 @@ type Provider interface {
 	// returned. It may block, which holds the stream. It may be nil. A panic in
 	// it is not recovered here.
 	//
-	// The request and everything below it is read only, and shared: Stream
-	// neither changes nor keeps it after returning. The response is the
-	// caller's.
+	// The request is read only. Its slices are the caller's again when Stream
+	// returns; nobody ever changes the messages and blocks in them, which may be
+	// kept. The response is the caller's.
 	Stream(ctx context.Context, req Request, deltas func(Delta)) Response
 }
 

@@ -54,11 +54,31 @@ func decode(text pistore.JSON) (any, error) {
 	}
 	d := json.NewDecoder(strings.NewReader(string(compact)))
 	d.UseNumber()
-	return decodeValue(d, "")
+	return decodeValue(d, nil)
 }
 
-// decodeValue reads the value at path; see [decode].
-func decodeValue(d *json.Decoder, path string) (any, error) {
+// place is where a value stands in the text; nil is the root. It is spelled out
+// for messages only.
+type place struct {
+	parent *place
+	step   string // ".name" or "[index]"
+}
+
+func (p *place) String() string {
+	if p == nil {
+		return ""
+	}
+	const maxSteps = 20
+	var steps []string
+	for ; p != nil && len(steps) < maxSteps; p = p.parent {
+		steps = append(steps, p.step)
+	}
+	slices.Reverse(steps)
+	return strings.TrimPrefix(strings.Join(steps, ""), ".")
+}
+
+// decodeValue reads the value at p; see [decode].
+func decodeValue(d *json.Decoder, p *place) (any, error) {
 	token, err := d.Token()
 	if err != nil {
 		return nil, err
@@ -66,18 +86,18 @@ func decodeValue(d *json.Decoder, path string) (any, error) {
 	switch t := token.(type) {
 	case json.Delim:
 		if t == '{' {
-			return decodeObject(d, path)
+			return decodeObject(d, p)
 		}
-		return decodeArray(d, path)
+		return decodeArray(d, p)
 	case json.Number:
 		if !modest(t) {
-			return nil, fmt.Errorf("%s: the number is too long or its exponent too large", at(path))
+			return nil, fmt.Errorf("%s: the number is too long or its exponent too large", at(p.String()))
 		}
 	}
 	return token, nil
 }
 
-func decodeObject(d *json.Decoder, path string) (any, error) {
+func decodeObject(d *json.Decoder, p *place) (any, error) {
 	object := map[string]any{}
 	for d.More() {
 		token, err := d.Token()
@@ -85,9 +105,9 @@ func decodeObject(d *json.Decoder, path string) (any, error) {
 			return nil, err
 		}
 		name, _ := token.(string) // CompactJSON has seen to it
-		member := join(path, name)
+		member := &place{p, "." + name}
 		if _, twice := object[name]; twice {
-			return nil, fmt.Errorf("%s is there twice", at(member))
+			return nil, fmt.Errorf("%s is there twice", at(member.String()))
 		}
 		if object[name], err = decodeValue(d, member); err != nil {
 			return nil, err
@@ -97,10 +117,10 @@ func decodeObject(d *json.Decoder, path string) (any, error) {
 	return object, err
 }
 
-func decodeArray(d *json.Decoder, path string) (any, error) {
+func decodeArray(d *json.Decoder, p *place) (any, error) {
 	array := []any{}
 	for d.More() {
-		item, err := decodeValue(d, path+"["+strconv.Itoa(len(array))+"]")
+		item, err := decodeValue(d, &place{p, "[" + strconv.Itoa(len(array)) + "]"})
 		if err != nil {
 			return nil, err
 		}
