@@ -1,0 +1,272 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"pistore"
+)
+
+// engineConfig is what an engine is opened with; every field is set.
+type engineConfig struct {
+	base          vfs.FS
+	dir           string // resolved, and locked unless readOnly
+	lock          *folderLock
+	readOnly      bool
+	level         pistore.Durability
+	cacheBytes    int64
+	memtableBytes int64
+	logger        *slog.Logger
+	closeBound    time.Duration
+}
+
+// engine is an open Pebble database that neither ends the process, nor hangs
+// it, nor is believed after a failure.
+type engine struct {
+	db    *pebble.DB
+	fault *fault
+	lock  *folderLock
+	cache *pebble.Cache
+	// wedged is set when a call panicked: the engine may hold its own mutexes,
+	// so it is not closed and the folder stays locked until the process ends.
+	wedged     atomic.Bool
+	closeBound time.Duration
+}
+
+// openEngine opens the database in a folder, creating it if there is none. The
+// caller keeps the lock if it fails.
+func openEngine(cfg engineConfig) (*engine, error) {
+	e := &engine{fault: newFault(), lock: cfg.lock, closeBound: cfg.closeBound}
+	if err := checkEngineFormat(cfg.base, cfg.dir); err != nil {
+		return nil, err
+	}
+	if cfg.level == pistore.Power && !cfg.readOnly {
+		if err := syncLogs(cfg.base, cfg.dir); err != nil {
+			return nil, err
+		}
+	}
+	gate := newCompactionGate(e.fault)
+	e.cache = pebble.NewCache(cfg.cacheBytes)
+	err := e.call("open", func() (err error) {
+		e.db, err = pebble.Open(cfg.dir, engineOptions(cfg, e, gate))
+		return err
+	})
+	if err != nil {
+		e.cache.Unref()
+		return nil, openError(cfg.dir, err, e.wedged.Load())
+	}
+	if err := e.settleLogs(cfg); err != nil {
+		if cerr := e.close(); errors.Is(cerr, errAbandoned) {
+			err = errors.Join(err, cerr)
+		}
+		return nil, err
+	}
+	gate.start()
+	return e, nil
+}
+
+// engineOptions are the engine's options, docs/format-logstore.md says why.
+func engineOptions(cfg engineConfig, e *engine, gate *compactionGate) *pebble.Options {
+	opts := &pebble.Options{
+		// Set explicitly: an unset version is the oldest one, which takes any
+		// damage in the log for its end.
+		FormatMajorVersion: pebble.FormatNewest,
+		Cache:              e.cache,
+		MemTableSize:       uint64(cfg.memtableBytes),
+		ReadOnly:           cfg.readOnly,
+		Logger:             engineLogger{to: cfg.logger, fault: e.fault},
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { e.fault.fail("engine, in the background", err) },
+			// Whoever reads the damaged place gets the error; what else is in
+			// the database stays usable.
+			DataCorruption: func(info pebble.DataCorruptionInfo) {
+				cfg.logger.Error("damaged table", "engine", "pebble", "info", info.String())
+			},
+		},
+		// A delayed flush runs behind a timer that Close does not wait for.
+		FlushDelayDeleteRange: 0,
+		FlushDelayRangeKey:    0,
+	}
+	if cfg.readOnly {
+		opts.FS = readOnlyFS{cfg.base}
+	} else {
+		opts.FS = newEngineFS(cfg.base, cfg.dir, cfg.level, e.fault)
+		opts.Lock = cfg.lock.engine
+	}
+	opts.Experimental.CompactionScheduler = gate
+	// Fast compression above, zstd in the last level, where nine tenths of the
+	// bytes end up; both off the commit path.
+	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return opts
+}
+
+// settleLogs looks back at an open: whether the engine may be believed, and
+// whether it kept a log of before. It does when that log held no whole record;
+// such a log may end in a torn one, and a crash would then leave two logs with
+// unclean tails, which the engine takes for damage. A flush lets go of it.
+func (e *engine) settleLogs(cfg engineConfig) error {
+	if err := e.fault.err(); err != nil || cfg.readOnly {
+		return err
+	}
+	names, err := listLogs(cfg.base, cfg.dir)
+	if err != nil || len(names) < 2 {
+		return err
+	}
+	return e.call("flush", e.db.Flush)
+}
+
+// checkEngineFormat refuses a database of a newer engine before anything is
+// touched.
+func checkEngineFormat(base vfs.FS, dir string) error {
+	names, err := base.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		value, ok := strings.CutPrefix(name, "marker.format-version.")
+		if !ok {
+			continue
+		}
+		_, value, _ = strings.Cut(value, ".")
+		if v, err := strconv.ParseUint(value, 10, 63); err == nil && v > uint64(pebble.FormatNewest) {
+			return fmt.Errorf("logstore: %s: %w: engine format %d, this program knows %d",
+				dir, pistore.ErrNewerVersion, v, pebble.FormatNewest)
+		}
+	}
+	return nil
+}
+
+// listLogs returns the names of the logs in a folder.
+func listLogs(base vfs.FS, dir string) ([]string, error) {
+	names, err := base.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	logs := names[:0]
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			logs = append(logs, base.PathJoin(dir, name))
+		}
+	}
+	return logs, nil
+}
+
+// syncLogs syncs the logs that an earlier owner left. Their last bytes may have
+// been written by a process that died before its sync; replay would show them,
+// and at Power level nothing may be shown that power loss can take back.
+func syncLogs(base vfs.FS, dir string) error {
+	logs, err := listLogs(base, dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range append(logs, dir) {
+		open := func() (vfs.File, error) { return base.Open(name) }
+		if name == dir {
+			open = func() (vfs.File, error) { return base.OpenDir(name) }
+		}
+		file, err := open()
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(file.Sync(), file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openError says what a failure to open means.
+func openError(dir string, err error, panicked bool) error {
+	switch {
+	case errors.Is(err, pistore.ErrFaulted) && !panicked:
+		return err
+	case pebble.IsCorruptionError(err) || panicked:
+		return &pistore.CorruptError{Backend: backendName, Place: dir, Problem: err.Error()}
+	default:
+		return fmt.Errorf("logstore: open %s: %w", dir, err)
+	}
+}
+
+// call runs an engine call. A panic in it is caught and poisons the database;
+// after a fault nothing that the call said counts.
+func (e *engine) call(op string, do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.wedged.Store(true)
+			e.fault.fail("engine, "+op, fmt.Errorf("panic: %v", r))
+		}
+		if dead := e.fault.err(); dead != nil {
+			err = dead
+		}
+	}()
+	return do()
+}
+
+// errAbandoned: the engine did not come back from Close. The folder stays locked
+// until the process ends, since the engine may still be at work in it.
+var errAbandoned = errors.New("engine abandoned")
+
+// shut closes the database and lets go of the folder.
+func (e *engine) shut() error {
+	err := e.close()
+	if errors.Is(err, errAbandoned) {
+		return err
+	}
+	if e.lock != nil {
+		err = errors.Join(err, e.lock.release())
+	}
+	return err
+}
+
+// close closes the database. Once dead, the engine gets a bounded time; one
+// that does not come back is abandoned.
+func (e *engine) close() error {
+	done := make(chan error, 1)
+	if !e.wedged.Load() {
+		go func() {
+			var err error
+			_ = e.call("close", func() error { err = e.db.Close(); return nil })
+			done <- err
+		}()
+		if err, ok := e.await(done); ok && !e.wedged.Load() {
+			e.cache.Unref()
+			if dead := e.fault.err(); dead != nil {
+				return dead
+			}
+			if err != nil {
+				return fmt.Errorf("logstore: close: %w", err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("logstore: close: %w: %w", errAbandoned, e.fault.err())
+}
+
+// await waits for the result of closing, once dead for a bounded time.
+func (e *engine) await(done <-chan error) (error, bool) {
+	select {
+	case err := <-done:
+		return err, true
+	case <-e.fault.tripped:
+		timer := time.NewTimer(e.closeBound)
+		defer timer.Stop()
+		select {
+		case err := <-done:
+			return err, true
+		case <-timer.C:
+			return nil, false
+		}
+	}
+}

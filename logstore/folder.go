@@ -1,0 +1,122 @@
+package logstore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"pistore"
+)
+
+const (
+	// formatName is the file that makes a folder ours. It is the first that is
+	// written into a new folder, and it is looked at before the engine is, which
+	// would replay and upgrade whatever database it finds.
+	formatName    = "FORMAT"
+	formatTmpName = "FORMAT.tmp"
+	formatMagic   = "pistore logstore "
+
+	// layoutVersion is the version of key layout and records.
+	layoutVersion = 1
+)
+
+// checkFolder tells whether a folder holds a database of this backend (true) or
+// nothing (false). Anything else is ErrForeignFormat or ErrNewerVersion, and a
+// folder that does not exist is fs.ErrNotExist. It changes nothing.
+func checkFolder(base vfs.FS, dir string) (bool, error) {
+	names, err := base.List(dir)
+	if err != nil {
+		return false, err
+	}
+	stranger := ""
+	for _, name := range names {
+		switch name {
+		case formatName:
+			return true, checkFormat(base, dir)
+		case lockName, ownerName, formatTmpName:
+			// What a creation that was cut short leaves.
+		default:
+			stranger = name
+		}
+	}
+	if stranger != "" {
+		return false, fmt.Errorf("logstore: %s: %w: it holds %.128q and no file %s",
+			dir, pistore.ErrForeignFormat, stranger, formatName)
+	}
+	return false, nil
+}
+
+func checkFormat(base vfs.FS, dir string) error {
+	file, err := base.Open(base.PathJoin(dir, formatName))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 64))
+	if err != nil {
+		return err
+	}
+	number, ok := strings.CutPrefix(strings.TrimSuffix(string(text), "\n"), formatMagic)
+	version, err := strconv.Atoi(number)
+	if !ok || err != nil || version < 1 {
+		return fmt.Errorf("logstore: %s: %w: file %s reads %.64q", dir, pistore.ErrForeignFormat, formatName, text)
+	}
+	if version > layoutVersion {
+		return fmt.Errorf("logstore: %s: %w: layout %d, this program knows %d",
+			dir, pistore.ErrNewerVersion, version, layoutVersion)
+	}
+	return nil
+}
+
+// writeFormat makes a new folder ours, durably.
+func writeFormat(base vfs.FS, dir string) error {
+	tmp, name := base.PathJoin(dir, formatTmpName), base.PathJoin(dir, formatName)
+	file, err := base.Create(tmp, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, "%s%d\n", formatMagic, layoutVersion)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := base.Rename(tmp, name); err != nil {
+		return err
+	}
+	return syncDir(base, dir)
+}
+
+// makeFolder creates a folder and what is missing above it, durably.
+func makeFolder(base vfs.FS, dir string) error {
+	var missing []string
+	for at := dir; ; at = base.PathDir(at) {
+		if _, err := base.Stat(at); err == nil || !errors.Is(err, fs.ErrNotExist) || base.PathDir(at) == at {
+			break
+		}
+		missing = append(missing, at)
+	}
+	if err := base.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, at := range missing {
+		if err := syncDir(base, base.PathDir(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func syncDir(base vfs.FS, dir string) error {
+	file, err := base.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}

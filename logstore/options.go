@@ -1,0 +1,96 @@
+package logstore
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"pistore"
+)
+
+// backendName is what this backend calls itself in errors and in Info.Format.
+const backendName = "logstore"
+
+// The defaults of Options.
+const (
+	DefaultCacheBytes    = 64 << 20
+	DefaultMemtableBytes = 16 << 20
+	// DefaultCompressAboveBytes: below it, compressing costs as much as the
+	// commit and saves less than the engine's blocks do.
+	DefaultCompressAboveBytes = 8 << 10
+)
+
+// minMemtableBytes keeps a memtable large enough for the engine.
+const minMemtableBytes = 256 << 10
+
+// Options say how a database is opened. The zero value is the safe choice.
+type Options struct {
+	// Durability is the level of every session of the database.
+	Durability pistore.Durability
+	// ReadOnly opens the database without ownership and changes nothing on
+	// disk. A database that is open for writing is refused with ErrLocked.
+	ReadOnly bool
+
+	// CacheBytes is the size of the cache of table blocks; 0: the default.
+	CacheBytes int64
+	// MemtableBytes is how much is written before a table is; what is in
+	// memory has to be replayed after a crash, 10 to 15 ms per MB. 0: the
+	// default.
+	MemtableBytes int64
+	// CompressAboveBytes is the size above which a payload is compressed on
+	// its own; 0: the default, negative: never.
+	CompressAboveBytes int
+
+	Logger *slog.Logger  // nil: silent
+	Clock  pistore.Clock // nil: the system's
+	Random io.Reader     // for session ids and generations; nil: crypto/rand
+
+	// What follows is for the tests of this package.
+
+	fs         vfs.FS
+	closeBound time.Duration // how long a dead engine may take to close
+	version    int           // of the stored vocabulary
+	migrations []migration
+}
+
+func (o Options) complete() (Options, error) {
+	if o.Durability != pistore.Process && o.Durability != pistore.Power {
+		return o, fmt.Errorf("logstore: %w: %v", pistore.ErrInvalid, o.Durability)
+	}
+	if o.CacheBytes < 0 || o.MemtableBytes < 0 {
+		return o, fmt.Errorf("logstore: %w: cache of %d bytes, memtable of %d", pistore.ErrInvalid, o.CacheBytes, o.MemtableBytes)
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = DefaultCacheBytes
+	}
+	if o.MemtableBytes == 0 {
+		o.MemtableBytes = DefaultMemtableBytes
+	}
+	o.MemtableBytes = max(o.MemtableBytes, minMemtableBytes)
+	if o.CompressAboveBytes == 0 {
+		o.CompressAboveBytes = DefaultCompressAboveBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = pistore.SystemClock
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.fs == nil {
+		o.fs = vfs.Default
+	}
+	if o.closeBound == 0 {
+		o.closeBound = 10 * time.Second
+	}
+	if o.version == 0 {
+		o.version, o.migrations = pistore.StorageVersion, migrations
+	}
+	return o, nil
+}

@@ -1,0 +1,308 @@
+package logstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
+	"pistore"
+)
+
+// recordReader decodes one record. The first fault sticks: later reads give
+// zeros, and finish reports it. Text and payloads are slices of the record until
+// they are made strings.
+type recordReader struct {
+	codec   *payloadCodec
+	data    []byte
+	in      bytes.Reader
+	dec     *msgpack.Decoder
+	flags   uint64
+	rawSize int
+	err     error
+}
+
+// readRecord opens a record of the wanted kind.
+func (c *payloadCodec) readRecord(data []byte, kind int) *recordReader {
+	r := &recordReader{codec: c, data: data, dec: msgpack.GetDecoder()}
+	r.in.Reset(data)
+	r.dec.Reset(&r.in)
+	n := r.arrayLen()
+	// The version comes before all else: what follows it in a newer one is
+	// not for this program to judge.
+	if v := r.uint(); r.err == nil && v > recordVersion {
+		r.err = fmt.Errorf("%w: record version %d", pistore.ErrNewerVersion, v)
+	} else if v == 0 {
+		r.fault("record version 0")
+	}
+	if k := r.uint(); r.err == nil && k != uint64(kind) {
+		r.fault("record of kind %d, expected %d", k, kind)
+	}
+	if r.err == nil && n != recordSizes[kind] {
+		r.fault("record of %d elements, expected %d", n, recordSizes[kind])
+	}
+	r.flags = r.uint()
+	if r.flags&^recordFlags[kind] != 0 {
+		r.fault("flags %#x on a record of kind %d", r.flags, kind)
+	}
+	r.rawSize = int(r.upTo(maxRawSize))
+	return r
+}
+
+func (r *recordReader) fault(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (r *recordReader) arrayLen() int {
+	n, err := r.dec.DecodeArrayLen()
+	if err != nil || n < 4 {
+		r.fault("not a record")
+	}
+	return n
+}
+
+// uint reads an integer that is not negative.
+func (r *recordReader) uint() uint64 {
+	if r.err != nil {
+		return 0
+	}
+	code, err := r.dec.PeekCode()
+	if err != nil || code > msgpcode.PosFixedNumHigh && (code < msgpcode.Uint8 || code > msgpcode.Uint64) {
+		r.fault("not an integer")
+		return 0
+	}
+	n, err := r.dec.DecodeUint64()
+	if err != nil {
+		r.fault("integer cut short")
+		return 0
+	}
+	return n
+}
+
+// upTo reads an integer of at most limit.
+func (r *recordReader) upTo(limit uint64) uint64 {
+	n := r.uint()
+	if n > limit {
+		r.fault("%d is above %d", n, limit)
+		return 0
+	}
+	return n
+}
+
+func (r *recordReader) seq() pistore.Seq { return pistore.Seq(r.upTo(pistore.MaxSeq)) }
+
+func (r *recordReader) count() int64 { return int64(r.upTo(pistore.MaxSeq)) }
+
+// slice reads a bin or a str without copying it.
+func (r *recordReader) slice(wantBin bool) []byte {
+	if r.err != nil {
+		return nil
+	}
+	code, err := r.dec.PeekCode()
+	isBin := code >= msgpcode.Bin8 && code <= msgpcode.Bin32
+	isStr := msgpcode.IsFixedString(code) || code >= msgpcode.Str8 && code <= msgpcode.Str32
+	if err != nil || wantBin && !isBin || !wantBin && !isStr {
+		r.fault("not a bin or str where one is due")
+		return nil
+	}
+	n, err := r.dec.DecodeBytesLen()
+	if err != nil || n < 0 || n > r.in.Len() {
+		r.fault("text cut short")
+		return nil
+	}
+	at := len(r.data) - r.in.Len()
+	r.in.Reset(r.data[at+n:])
+	return r.data[at : at+n]
+}
+
+func (r *recordReader) text() string { return string(r.slice(false)) }
+
+// id reads an id; an absent one is empty.
+func (r *recordReader) id() string {
+	if r.err != nil {
+		return ""
+	}
+	code, err := r.dec.PeekCode()
+	if err != nil || code < msgpcode.Bin8 || code > msgpcode.Bin32 {
+		s := r.text()
+		if len(s) > pistore.MaxIDBytes {
+			r.fault("id of %d bytes", len(s))
+		}
+		return s
+	}
+	raw := r.slice(true)
+	if len(raw) != 16 {
+		r.fault("id of %d bytes", len(raw))
+		return ""
+	}
+	return unpackUUID(raw)
+}
+
+// payload reads the last element and brings it into its raw form.
+func (r *recordReader) payload() []byte {
+	stored := r.slice(true)
+	if r.err != nil {
+		return nil
+	}
+	if r.flags&flagZstd == 0 {
+		if len(stored) != r.rawSize {
+			r.fault("payload of %d bytes, the record says %d", len(stored), r.rawSize)
+		}
+		return stored
+	}
+	raw, err := r.codec.expand(stored, r.rawSize)
+	if err != nil {
+		r.fault("%w", err)
+	}
+	return raw
+}
+
+// finish ends the record and returns its first fault.
+func (r *recordReader) finish() error {
+	if r.err == nil && r.in.Len() != 0 {
+		r.fault("%d bytes behind the record", r.in.Len())
+	}
+	msgpack.PutDecoder(r.dec)
+	r.dec = nil
+	return r.err
+}
+
+// entry decodes an entry's record, whose seq is in its key. Without payload it
+// reads a structure record.
+func (c *payloadCodec) entry(data []byte, seq pistore.Seq, structure bool) (pistore.Entry, pistore.Seq, error) {
+	kind := kindEntry
+	if structure {
+		kind = kindStructure
+	}
+	r := c.readRecord(data, kind)
+	e := pistore.Entry{Seq: seq}
+	e.ID = pistore.ID(r.id())
+	e.ParentID = pistore.ID(r.id())
+	parentSeq := r.seq()
+	e.Timestamp = pistore.UnixMS(r.upTo(pistore.MaxSeq))
+	if code := r.uint(); code < uint64(len(entryTypes)) {
+		e.Type = entryTypes[code]
+	} else {
+		r.fault("entry type %d", code)
+	}
+	e.CustomType = r.text()
+	if !structure {
+		raw := r.payload()
+		if len(raw) == 0 || raw[0] != '{' {
+			r.fault("payload is no JSON object")
+		}
+		e.Payload = pistore.JSON(raw)
+	}
+	if err := e.ID.Check(); err != nil {
+		r.fault("entry %w", err)
+	}
+	if (e.ParentID == "") != (parentSeq == 0) || parentSeq >= seq {
+		r.fault("parent %q at seq %d", e.ParentID, parentSeq)
+	}
+	if (e.Type == pistore.TypeCustom) != (e.CustomType != "") {
+		r.fault("customType %q on type %q", e.CustomType, e.Type)
+	}
+	return e, parentSeq, r.finish()
+}
+
+func (c *payloadCodec) usage(data []byte, seq pistore.Seq) (pistore.UsageRow, error) {
+	r := c.readRecord(data, kindUsage)
+	u := pistore.UsageRow{Seq: seq, Adjustment: r.flags&flagAdjustment != 0}
+	u.ID = pistore.ID(r.id())
+	u.EntryID = pistore.ID(r.id())
+	size := r.upTo(pistore.MaxPayloadBytes)
+	raw := r.payload()
+	if size > uint64(len(raw)) || size == 0 || raw[0] != '{' {
+		r.fault("usage of %d bytes in a payload of %d", size, len(raw))
+	}
+	if err := u.ID.Check(); err != nil {
+		r.fault("usage row %w", err)
+	}
+	if r.err == nil {
+		u.Usage, u.Details = pistore.JSON(raw[:size]), pistore.JSON(raw[size:])
+	}
+	return u, r.finish()
+}
+
+// register decodes a register; without its value it reads only the seq.
+func (c *payloadCodec) register(data []byte, value bool) (pistore.Seq, pistore.JSON, error) {
+	r := c.readRecord(data, kindRegister)
+	seq := r.seq()
+	if seq == 0 {
+		r.fault("register without seq")
+	}
+	if !value {
+		r.slice(true)
+		return seq, "", r.finish()
+	}
+	raw := r.payload()
+	if len(raw) == 0 {
+		r.fault("register without value")
+	}
+	return seq, pistore.JSON(raw), r.finish()
+}
+
+func (c *payloadCodec) idRow(data []byte) (idRow, error) {
+	r := c.readRecord(data, kindID)
+	row := idRow{seq: r.seq(), usage: r.flags&flagUsage != 0}
+	if row.seq == 0 {
+		r.fault("id without seq")
+	}
+	return row, r.finish()
+}
+
+func (c *payloadCodec) state(data []byte) (state, error) {
+	r := c.readRecord(data, kindState)
+	var s state
+	s.nextSeq = pistore.Seq(r.upTo(pistore.MaxSeq + 1))
+	s.idTimeEnd = pistore.UnixMS(r.upTo(1 << 48))
+	t := &s.stats.Usage
+	for _, n := range []*int64{&s.stats.Entries, &s.stats.Messages, &t.Rows, &t.Unusable} {
+		*n = r.count()
+	}
+	for _, sum := range sums(t) {
+		*sum = pistore.Decimal(r.text())
+	}
+	if s.nextSeq == 0 {
+		r.fault("nextSeq 0")
+	}
+	return s, r.finish()
+}
+
+func (c *payloadCodec) catalog(data []byte, id pistore.SessionID) (catalogRow, error) {
+	r := c.readRecord(data, kindCatalog)
+	row := catalogRow{ordinal: ordinal(r.uint())}
+	row.info = pistore.Info{ID: id, Format: backendName}
+	row.info.CreatedAt = pistore.UnixMS(r.upTo(pistore.MaxSeq))
+	row.info.CWD = r.text()
+	row.info.ParentSessionID = pistore.SessionID(r.id())
+	row.info.LegacyParentPath = r.text()
+	row.info.StorageVersion = int(r.upTo(1 << 31))
+	row.info.Generation = r.text()
+	if err := row.info.Check(); err != nil {
+		r.fault("session: %w", err)
+	}
+	return row, r.finish()
+}
+
+func (c *payloadCodec) number(data []byte) (uint64, error) {
+	r := c.readRecord(data, kindNumber)
+	n := r.uint()
+	return n, r.finish()
+}
+
+// corrupt says where a record is that could not be decoded. A newer version is
+// no damage.
+func corrupt(session pistore.SessionID, key []byte, err error) error {
+	if errors.Is(err, pistore.ErrCorrupt) {
+		return err // it says so itself
+	}
+	if errors.Is(err, pistore.ErrNewerVersion) {
+		return fmt.Errorf("logstore: %s: %w", describeKey(key), err)
+	}
+	return &pistore.CorruptError{Backend: backendName, Session: session, Place: describeKey(key), Problem: err.Error()}
+}

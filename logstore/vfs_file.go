@@ -1,0 +1,129 @@
+package logstore
+
+import (
+	"io"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"pistore"
+)
+
+// engineFile is a real file, or a directory, in the engine's hands.
+type engineFile struct {
+	vfs.File
+	fs   *engineFS
+	name string
+	kind fileKind
+	// unsynced tells that a log has bytes that were written and not synced.
+	unsynced atomic.Bool
+}
+
+// settle takes the result of an operation on the real file. A failure is
+// recorded before anyone is woken. It is reported for a table only, once: part
+// of its bytes lie in the real file, so the engine must write it again, and
+// that lands in memory.
+func (f *engineFile) settle(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	f.fs.fault.fail(op+" "+f.name, err)
+	return f.refuse()
+}
+
+// refuse is the answer to a write after a fault.
+func (f *engineFile) refuse() error {
+	if f.kind == tableFile {
+		return f.fs.fault.err()
+	}
+	return nil
+}
+
+// Write implements vfs.File.
+func (f *engineFile) Write(p []byte) (int, error) {
+	if !f.fs.dead() {
+		f.unsynced.Store(true)
+		n, err := f.File.Write(p)
+		if err == nil && n < len(p) {
+			err = io.ErrShortWrite
+		}
+		if err := f.settle("write", err); err != nil {
+			return n, err
+		}
+		return len(p), nil
+	}
+	if err := f.refuse(); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// WriteAt implements vfs.File.
+func (f *engineFile) WriteAt(p []byte, offset int64) (int, error) {
+	if f.fs.dead() {
+		return len(p), f.refuse()
+	}
+	f.unsynced.Store(true)
+	_, err := f.File.WriteAt(p, offset)
+	return len(p), f.settle("write", err)
+}
+
+// lazy tells whether this file's syncs are left out.
+func (f *engineFile) lazy() bool { return f.kind == logFile && f.fs.level == pistore.Process }
+
+// Sync implements vfs.File.
+func (f *engineFile) Sync() error { return f.sync(f.File.Sync) }
+
+// SyncData implements vfs.File.
+func (f *engineFile) SyncData() error { return f.sync(f.File.SyncData) }
+
+func (f *engineFile) sync(real func() error) error {
+	if f.fs.dead() {
+		return f.refuse()
+	}
+	if f.lazy() {
+		return nil
+	}
+	f.unsynced.Store(false)
+	return f.settle("sync", real())
+}
+
+// SyncTo implements vfs.File.
+func (f *engineFile) SyncTo(length int64) (bool, error) {
+	if f.fs.dead() {
+		return false, f.refuse()
+	}
+	if f.lazy() {
+		return false, nil
+	}
+	full, err := f.File.SyncTo(length)
+	return full, f.settle("sync", err)
+}
+
+// Preallocate implements vfs.File. It is a hint; a full disk shows at the write.
+func (f *engineFile) Preallocate(offset, length int64) error {
+	if f.fs.dead() {
+		return nil
+	}
+	return f.File.Preallocate(offset, length)
+}
+
+// Close implements vfs.File. A log that closes with unsynced bytes is really
+// synced at every level: the engine closes one log before it opens the next,
+// and takes two logs with unclean tails for damage.
+func (f *engineFile) Close() error {
+	if f.kind == logFile && f.unsynced.Load() && !f.fs.dead() {
+		_ = f.settle("sync", f.File.SyncData())
+	}
+	err := f.File.Close()
+	if f.fs.dead() {
+		return f.refuse()
+	}
+	return f.settle("close", err)
+}
+
+// sinkFile is a log after a fault: what is written to it is gone.
+type sinkFile struct{ vfs.File }
+
+func (sinkFile) Write(p []byte) (int, error)            { return len(p), nil }
+func (sinkFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
