@@ -1,0 +1,27 @@
+package harness
+
+import "errors"
+
+// Rejections. A rejected call writes nothing.
+var (
+	// ErrLaneBusy: the lane has an open operation.
+	ErrLaneBusy = errors.New("lane busy")
+	// ErrMissingIdentities: a model or tool that the lane's configuration
+	// names is not there; the error says which.
+	ErrMissingIdentities = errors.New("missing identities")
+	// ErrNothingToResume: the lane has no suspended operation.
+	ErrNothingToResume = errors.New("nothing to resume")
+	// ErrInvalidMessage: a prompt without content, or with a message that no
+	// prompt may hold.
+	ErrInvalidMessage = errors.New("invalid message")
+	// ErrInvalidLane: a lane name that is empty, too long, or has control
+	// characters.
+	ErrInvalidLane = errors.New("invalid lane")
+	// ErrUnknownLane: the session has no such lane.
+	ErrUnknownLane = errors.New("unknown lane")
+	// ErrUnknownOutcome: the operation was ended by another owner, and a later
+	// one has overwritten its outcome.
+	ErrUnknownOutcome = errors.New("unknown outcome")
+	// ErrNotParked: Step found no effect waiting to be released.
+	ErrNotParked = errors.New("no effect is parked")
+)

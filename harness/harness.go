@@ -1,0 +1,270 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"pistore"
+	"pistore/provider"
+	"pistore/registers"
+	"pistore/session"
+	"pistore/tool"
+)
+
+// Drive says how effects are executed.
+type Drive int
+
+const (
+	// Automatic executes each effect as soon as it is due.
+	Automatic Drive = iota
+	// Manual parks before each effect until [Lane.Step] releases it. Both
+	// drives leave equal commits.
+	Manual
+)
+
+// Options of a harness. The zero value has no models and no tools and takes
+// nothing but what is restored.
+type Options struct {
+	Providers provider.Set
+	Tools     *tool.Set
+	// Configuration seeds lane.config when a lane accepts its first prompt.
+	// Nil ActiveToolNames are all tools; an empty ThinkingLevel is "off".
+	Configuration registers.LaneConfiguration
+	// SystemPrompt is sent with every request; it is not stored.
+	SystemPrompt string
+	// ToolExecution is captured by each run: Parallel unless set.
+	ToolExecution registers.ToolExecution
+	// RetryPolicy is captured by each step: 4 attempts from 2,000 ms unless set.
+	RetryPolicy registers.RetryPolicy
+	// StreamOptions, a JSON object, is captured by each step for the provider.
+	StreamOptions pistore.JSON
+	// Projectors give custom entries a place in the context, by customType.
+	Projectors session.Projectors
+
+	Drive Drive
+	// OnEvent is called with every event, one at a time for each lane. It must
+	// return soon; a panic in it is reported and goes no further.
+	OnEvent func(Event)
+
+	// Clock, Rand and Sleep replace the system's. Sleep returns at the
+	// instant, or with the context's error when that ends before.
+	Clock pistore.Clock
+	Rand  io.Reader
+	Sleep func(ctx context.Context, until pistore.UnixMS) error
+}
+
+// Harness runs the lanes of one session. It is safe for concurrent use.
+type Harness struct {
+	storage    pistore.Storage
+	env        environment
+	system     []session.Block
+	projectors session.Projectors
+	drive      Drive
+	onEvent    func(Event)
+	clock      pistore.Clock
+	ids        *pistore.IDs
+	sleep      func(context.Context, pistore.UnixMS) error
+
+	ctx    context.Context // ends when the harness is closed or faulted
+	cancel context.CancelFunc
+	work   sync.WaitGroup // every goroutine of every lane
+
+	mu     sync.Mutex // guards what follows
+	lanes  map[string]*Lane
+	sealed error          // why nothing is admitted any more: ErrClosed or ErrFaulted
+	active map[string]int // handlers under way, by name, for Close to tell
+}
+
+// New returns a harness over an open session, which stays the caller's to
+// close, after the harness. It touches nothing: lanes are restored when they
+// are asked for. Errors match pistore.ErrInvalid.
+func New(storage pistore.Storage, o Options) (*Harness, error) {
+	env, err := newEnvironment(o)
+	if err != nil {
+		return nil, fmt.Errorf("harness: %w", err)
+	}
+	h := &Harness{
+		storage: storage, env: env, projectors: o.Projectors, drive: o.Drive, onEvent: o.OnEvent,
+		clock: o.Clock, sleep: o.Sleep, lanes: map[string]*Lane{}, active: map[string]int{},
+	}
+	if o.SystemPrompt != "" {
+		h.system = session.TextContent(o.SystemPrompt)
+	}
+	if h.clock == nil {
+		h.clock = pistore.SystemClock
+	}
+	if o.Rand == nil {
+		o.Rand = rand.Reader
+	}
+	h.ids = pistore.NewIDs(h.clock, o.Rand)
+	if h.sleep == nil {
+		h.sleep = h.sleepReally
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	return h, nil
+}
+
+// newEnvironment fills in the defaults and checks what can be checked.
+func newEnvironment(o Options) (environment, error) {
+	env := environment{
+		providers: o.Providers, tools: o.Tools, seed: o.Configuration,
+		retryPolicy: o.RetryPolicy, streamOptions: "{}",
+		settings: registers.Settings{
+			Compaction:   registers.CompactionSettings{Enabled: true, ReserveTokens: 16384, KeepRecentTokens: 20000},
+			SteeringMode: registers.OneAtATime, FollowUpMode: registers.OneAtATime,
+			ToolExecution: o.ToolExecution,
+		},
+	}
+	switch o.ToolExecution {
+	case "":
+		env.settings.ToolExecution = registers.Parallel
+	case registers.Parallel, registers.Sequential:
+	default:
+		return env, fmt.Errorf("%w: tool execution %q", pistore.ErrInvalid, o.ToolExecution)
+	}
+	if env.seed.ThinkingLevel == "" {
+		env.seed.ThinkingLevel = "off"
+	}
+	if env.seed.ActiveToolNames == nil {
+		env.seed.ActiveToolNames = append([]string{}, o.Tools.Names()...)
+	}
+	if env.retryPolicy == (registers.RetryPolicy{}) {
+		env.retryPolicy = registers.RetryPolicy{MaxAttempts: 4, BaseDelayMS: 2000}
+	}
+	if env.retryPolicy.MaxAttempts < 1 || env.retryPolicy.BaseDelayMS < 0 {
+		return env, fmt.Errorf("%w: retry policy of %d attempts from %d ms", pistore.ErrInvalid, env.retryPolicy.MaxAttempts, env.retryPolicy.BaseDelayMS)
+	}
+	if o.StreamOptions != "" {
+		options, err := pistore.CompactJSON(string(o.StreamOptions))
+		if err != nil {
+			return env, fmt.Errorf("stream options: %w", err)
+		}
+		if !options.IsObject() {
+			return env, fmt.Errorf("%w: stream options are not a JSON object", pistore.ErrInvalid)
+		}
+		env.streamOptions = options
+	}
+	return env, nil
+}
+
+// Lane returns a lane, restored from the store when it is first asked for: it
+// is idle, or suspended with an operation that [Lane.Resume] continues.
+// Nothing is started. A session that has no lane yet gets main by one commit.
+// Errors: ErrInvalidLane, ErrUnknownLane, pistore.ErrCorrupt where what the
+// lane's registers name is not there.
+func (h *Harness) Lane(ctx context.Context, name string) (*Lane, error) {
+	if err := registers.CheckLane(name); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidLane, err)
+	}
+	h.mu.Lock()
+	l := h.lanes[name]
+	if l == nil {
+		l = newLane(h, name)
+		h.lanes[name] = l
+	}
+	h.mu.Unlock()
+	if err := l.restoreOnce(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Close is a controlled crash: nothing more is admitted, handlers are
+// cancelled, nothing is written, and commits under way finish. What is stored
+// is what a SIGKILL would have left. Handlers that still run when ctx ends are
+// abandoned and named in the error; they can commit nothing any more. Close is
+// idempotent. The storage stays open.
+func (h *Harness) Close(ctx context.Context) error {
+	h.seal(fmt.Errorf("harness: %w", pistore.ErrClosed))
+	done := make(chan struct{})
+	go func() {
+		h.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("harness: closed with handlers abandoned: %s: %w", h.handlers(), ctx.Err())
+	}
+}
+
+// seal refuses everything from now on and lets every Wait return.
+func (h *Harness) seal(cause error) {
+	h.mu.Lock()
+	if h.sealed == nil {
+		h.sealed = cause
+	}
+	cause = h.sealed
+	lanes := make([]*Lane, 0, len(h.lanes))
+	for _, l := range h.lanes {
+		lanes = append(lanes, l)
+	}
+	h.mu.Unlock()
+	h.cancel()
+	for _, l := range lanes {
+		l.gate.seal(cause)
+		l.run().seal(cause)
+	}
+}
+
+// handlers names the application code that still runs.
+func (h *Harness) handlers() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return strings.Join(slices.Sorted(maps.Keys(h.active)), ", ")
+}
+
+// sealedBy says why nothing is admitted, or nil.
+func (h *Harness) sealedBy() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sealed
+}
+
+// fault stops every lane: the outcome of a commit is unknown, or what is stored
+// is not what it must be.
+func (h *Harness) fault(about About, cause error) error {
+	err := fmt.Errorf("harness: %w", cause)
+	if !errors.Is(cause, pistore.ErrFaulted) {
+		err = fmt.Errorf("harness: %w: %w", pistore.ErrFaulted, cause)
+	}
+	h.seal(err)
+	h.emit(Fault{about, cause})
+	return h.sealedBy()
+}
+
+// emit hands an event to the listener, whose panics end with it.
+func (h *Harness) emit(ev Event) {
+	if h.onEvent == nil {
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			if _, failing := ev.(HandlerError); !failing {
+				h.emit(HandlerError{Handler: "listener", Err: fmt.Errorf("panic: %v", r)})
+			}
+		}
+	}()
+	h.onEvent(ev)
+}
+
+// sleepReally waits by the wall clock; an instant that has passed is no wait.
+func (h *Harness) sleepReally(ctx context.Context, until pistore.UnixMS) error {
+	timer := time.NewTimer(time.Duration(until-h.clock.Read()) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,383 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"pistore"
+	"pistore/registers"
+	"pistore/session"
+)
+
+// Lane is a named cursor into the conversation with at most one open run.
+type Lane struct {
+	h    *Harness
+	name string
+	gate *gate
+
+	// line is the lane mutation line: whoever holds its one token decides,
+	// commits at most once, and updates memory. Waiters are served in order.
+	// No request, tool or sleep happens while it is held.
+	line chan struct{}
+
+	mu      sync.Mutex // guards what follows; written only by the holder of line
+	pos     *position  // nil until restored
+	current *Run       // the newest run, nil before the first
+	driving bool       // a drive goroutine is at work on current
+
+	events eventQueue
+}
+
+func newLane(h *Harness, name string) *Lane {
+	return &Lane{h: h, name: name, gate: newGate(h.drive == Manual), line: make(chan struct{}, 1)}
+}
+
+// Name returns the name of the lane.
+func (l *Lane) Name() string { return l.name }
+
+// take takes the lane mutation line. It fails when the context ends first or
+// the harness is closed or faulted.
+func (l *Lane) take(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case l.line <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := l.h.sealedBy(); err != nil {
+		l.give()
+		return err
+	}
+	return nil
+}
+
+// give gives the line on and then delivers what was posted while it was held,
+// so that a listener may call back into the lane.
+func (l *Lane) give() {
+	<-l.line
+	l.events.deliver(l.h.emit)
+}
+
+func (l *Lane) position() *position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pos
+}
+
+func (l *Lane) run() *Run {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current
+}
+
+func (l *Lane) move(p *position) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pos = p
+}
+
+// restoreOnce restores the lane unless that was done.
+func (l *Lane) restoreOnce(ctx context.Context) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.give()
+	if l.position() != nil {
+		return nil
+	}
+	p, err := l.restore(ctx)
+	if err != nil {
+		return err
+	}
+	l.move(p)
+	if p.op != nil {
+		run := newRun(p.op.meta.OperationID, l.name)
+		run.set(&Result{Suspended: &Suspension{Reason: SuspendRestored}})
+		l.adopt(run)
+	}
+	return nil
+}
+
+// adopt makes run the lane's run, and seals it if the harness was sealed in
+// the meantime and so did not see it.
+func (l *Lane) adopt(run *Run) {
+	l.mu.Lock()
+	l.current = run
+	l.mu.Unlock()
+	if err := l.h.sealedBy(); err != nil {
+		run.seal(err)
+	}
+}
+
+// Run returns the lane's newest run, suspended ones found by restore included,
+// or nil if there was none in the life of this handle.
+func (l *Lane) Run() *Run { return l.run() }
+
+// Leaf returns the entry that the lane stands on, empty before any.
+func (l *Lane) Leaf() pistore.ID { return l.position().leaf }
+
+// Configuration returns the lane's configuration, or the seed that its first
+// prompt will store. The slice in it is the caller's.
+func (l *Lane) Configuration() registers.LaneConfiguration {
+	c := l.position().configuration(&l.h.env)
+	c.ActiveToolNames = slices.Clone(c.ActiveToolNames)
+	return c
+}
+
+// LastResult reads the outcome of the lane's newest ended operation, nil if
+// none has ended.
+func (l *Lane) LastResult(ctx context.Context) (*registers.LastResult, error) {
+	at := pistore.Address{Namespace: registers.LaneLastResultNS, Key: l.name}
+	found, err := l.h.storage.Registers(ctx, []pistore.Address{at})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	result, err := registers.DecodeLastResult(found[0].Value)
+	if err != nil {
+		return nil, l.h.corrupt(at, 7, err.Error())
+	}
+	return &result, nil
+}
+
+// SetConfiguration overwrites the lane's configuration. A step that has
+// started keeps the one it captured. Errors: ErrMissingIdentities.
+func (l *Lane) SetConfiguration(ctx context.Context, c registers.LaneConfiguration) error {
+	c.ActiveToolNames = append([]string{}, c.ActiveToolNames...)
+	if name := l.h.env.missing(c); name != "" {
+		return fmt.Errorf("harness: lane %s: %w: %s", l.name, ErrMissingIdentities, name)
+	}
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.give()
+	tx := pistore.Tx{Writes: []pistore.Write{pistore.SetRegister{
+		Namespace: registers.LaneConfigNS, Key: l.name, Value: registers.EncodeLaneConfiguration(c),
+	}}}
+	r, err := l.h.storage.Commit(ctx, tx)
+	if err != nil {
+		return l.rejected(ctx, err)
+	}
+	p := *l.position()
+	p.config, p.configSeq = &c, r.Seqs[0]
+	l.move(&p)
+	l.post(ConfigUpdate{p.about(""), c})
+	return nil
+}
+
+// Prompt is what a run starts from: text and images of the user, and messages
+// of any other kind that a user may send, which come first.
+type Prompt struct {
+	Messages []session.Message // *UserMessage, *CustomMessage, *BashMessage or *SystemMessage
+	Text     string
+	Images   []session.Image
+}
+
+// messages returns the prompt as messages to store.
+func (in Prompt) messages(now pistore.UnixMS) ([]session.Message, error) {
+	var out []session.Message
+	for _, m := range in.Messages {
+		switch m.(type) {
+		case *session.UserMessage, *session.CustomMessage, *session.BashMessage, *session.SystemMessage:
+			out = append(out, m)
+		default:
+			return nil, fmt.Errorf("%w: a prompt holds no %T", ErrInvalidMessage, m)
+		}
+	}
+	var content []session.Block
+	if in.Text != "" {
+		content = append(content, session.Text{Text: in.Text})
+	}
+	for _, img := range in.Images {
+		content = append(content, img)
+	}
+	if content != nil {
+		out = append(out, &session.UserMessage{Content: content, Timestamp: now})
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: the prompt is empty", ErrInvalidMessage)
+	}
+	return out, nil
+}
+
+// Prompt accepts a run and returns when it is durable; nothing was tried yet
+// then. Errors: ErrLaneBusy, ErrMissingIdentities, ErrInvalidMessage, those of
+// a commit, and the context's before admission; nothing was written.
+func (l *Lane) Prompt(ctx context.Context, in Prompt) (*Run, error) {
+	messages, err := in.messages(l.h.clock.Read())
+	if err != nil {
+		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
+	}
+	if err := l.take(ctx); err != nil {
+		return nil, err
+	}
+	defer l.give()
+	for {
+		p := l.position()
+		if err := l.accepts(p); err != nil {
+			return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
+		}
+		c := &change{from: p, moved: true}
+		next := accept(p, messages, &l.h.env, &reserve{h: l.h}, c)
+		err := l.commit(ctx, next, c)
+		if errors.Is(err, pistore.ErrConflict) {
+			if p, err = l.restore(ctx); err == nil {
+				l.move(p)
+				continue
+			}
+		}
+		if err != nil {
+			return nil, l.rejected(ctx, err)
+		}
+		run := newRun(next.op.meta.OperationID, l.name)
+		l.adopt(run)
+		l.start(run, false)
+		return run, nil
+	}
+}
+
+// accepts says why the lane takes no prompt, or nil.
+func (l *Lane) accepts(p *position) error {
+	if p.op != nil {
+		return fmt.Errorf("%w: operation %s is open", ErrLaneBusy, p.op.meta.OperationID)
+	}
+	if len(p.state.PendingNextRun) > 0 {
+		return fmt.Errorf("%w: input that waits for the next run", pistore.ErrUnsupported)
+	}
+	if name := l.h.env.missing(p.configuration(&l.h.env)); name != "" {
+		return fmt.Errorf("%w: %s", ErrMissingIdentities, name)
+	}
+	return nil
+}
+
+// accept is the accepting row: it turns an idle position into an open run.
+func accept(p *position, messages []session.Message, env *environment, m mint, c *change) *position {
+	op := &operation{meta: registers.OpMeta{
+		OperationID: m.New(), Lane: p.lane, SourceLeafID: p.leaf, StartedAt: m.Now(),
+		Intent: registers.Intent{Kind: registers.KindRun},
+	}}
+	for _, msg := range messages {
+		id := m.New()
+		op.meta.Intent.PromptEntryIDs = append(op.meta.Intent.PromptEntryIDs, id)
+		p = c.placeMessage(p, id, msg)
+	}
+	op.run = registers.RunState{Settings: env.settings, Phase: &registers.Checkpoint{
+		Continuation: &registers.NeedAssistant{}, TriggerEntryID: p.leaf, SkipInboxOnce: true,
+	}}
+	open := *p
+	open.op = op
+	open.state.CurrentOperationID = op.meta.OperationID
+	if open.config == nil {
+		seed := env.seed
+		open.config, c.seeded = &seed, true
+	}
+	c.tell(RunStart{open.about("")})
+	return &open
+}
+
+// Resume continues a suspended run and returns its handle. Errors:
+// ErrNothingToResume when no run is open, or it is already going on.
+func (l *Lane) Resume(ctx context.Context) (*Run, error) {
+	if err := l.take(ctx); err != nil {
+		return nil, err
+	}
+	defer l.give()
+	l.mu.Lock()
+	p, run, driving := l.pos, l.current, l.driving
+	l.mu.Unlock()
+	if p.op == nil || driving {
+		return nil, fmt.Errorf("harness: lane %s: %w", l.name, ErrNothingToResume)
+	}
+	if run == nil || run.id != p.op.meta.OperationID {
+		run = newRun(p.op.meta.OperationID, l.name)
+		l.adopt(run)
+	}
+	run.set(nil)
+	l.post(RunResume{p.about("")})
+	l.start(run, true)
+	return run, nil
+}
+
+// rejected tells a refusal, after which everything goes on, from a failure,
+// after which nothing does.
+func (l *Lane) rejected(ctx context.Context, err error) error {
+	for _, refusal := range []error{
+		pistore.ErrInvalid, pistore.ErrTooLarge, pistore.ErrConflict, pistore.ErrReadOnly,
+		context.Canceled, context.DeadlineExceeded, // before admission
+	} {
+		if errors.Is(err, refusal) && !errors.Is(err, pistore.ErrFaulted) {
+			return fmt.Errorf("harness: lane %s: %w", l.name, err)
+		}
+	}
+	if sealed := l.h.sealedBy(); sealed != nil {
+		return sealed
+	}
+	return l.h.fault(About{Lane: l.name}, err)
+}
+
+// commit makes a change durable and moves the lane to p. The caller holds the
+// line.
+func (l *Lane) commit(ctx context.Context, p *position, c *change) error {
+	tx := c.tx(p)
+	r, err := l.h.storage.Commit(ctx, tx)
+	if err != nil {
+		return err
+	}
+	about := c.from.about("")
+	if p.op != nil {
+		about = p.about(stepOf(p.op.run.Phase))
+	}
+	l.move(c.advance(p, tx, r))
+	for _, ev := range committed(about, tx, r, c.news) {
+		l.post(ev)
+	}
+	return nil
+}
+
+// post queues an event behind those before it; give delivers it.
+func (l *Lane) post(ev Event) {
+	if l.h.onEvent != nil {
+		l.events.add(ev)
+	}
+}
+
+// emit posts and delivers an event of somebody who does not hold the line.
+func (l *Lane) emit(ev Event) {
+	l.post(ev)
+	l.events.deliver(l.h.emit)
+}
+
+// eventQueue keeps events in order and hands them on one at a time: whoever is
+// delivering takes over what comes in meanwhile.
+type eventQueue struct {
+	mu      sync.Mutex // guards what follows
+	waiting []Event
+	busy    bool
+}
+
+func (q *eventQueue) add(ev Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, ev)
+}
+
+func (q *eventQueue) deliver(to func(Event)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.busy {
+		return
+	}
+	q.busy = true
+	for len(q.waiting) > 0 {
+		ev := q.waiting[0]
+		q.waiting = q.waiting[1:]
+		q.mu.Unlock()
+		to(ev)
+		q.mu.Lock()
+	}
+	q.busy = false
+}

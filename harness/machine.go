@@ -1,0 +1,279 @@
+package harness
+
+import (
+	"fmt"
+
+	"pistore"
+	"pistore/registers"
+	"pistore/session"
+)
+
+// The machine. next says what a position asks for; apply makes a transition.
+// Neither does I/O, reads a clock or mints an id of its own.
+
+// action is what a position asks for next: a transition, which is an event that
+// needs nothing from outside, or an effect, or an end.
+type action interface{ isAction() }
+
+type (
+	// effectRequest asks for the response that effect_pending announced.
+	effectRequest struct{}
+	// effectTools asks that these calls run; they are all effect_pending.
+	effectTools struct{ calls []int }
+	// effectSleep asks to wait until an instant.
+	effectSleep struct{ until pistore.UnixMS }
+	// suspend asks for something that this process cannot give.
+	suspend struct {
+		reason SuspendReason
+		detail string
+	}
+	// ended: the operation is no more; the lane is idle.
+	ended struct{}
+)
+
+func (effectRequest) isAction() {}
+func (effectTools) isAction()   {}
+func (effectSleep) isAction()   {}
+func (suspend) isAction()       {}
+func (ended) isAction()         {}
+
+// event is what moves a position: a transition, or news from outside.
+type event interface{ isEvent() }
+
+// transition is an event that next asks for.
+type transition interface {
+	event
+	action
+}
+
+type (
+	beginStep  struct{} // checkpoint, an assistant turn is owed: capture the context
+	intend     struct{} // ready: announce the attempt
+	clearCall  struct{ index int }
+	rejectCall struct {
+		index   int
+		message string
+	}
+	endBatch  struct{} // every call is completed
+	finishRun struct{} // checkpoint, nothing is owed
+	failRun   struct{} // failure_drain with an empty inbox
+)
+
+type (
+	// resumed is the first event after a restore.
+	resumed struct{}
+	// responded settles the attempt in flight. The message is well formed.
+	responded struct {
+		message      *session.AssistantMessage
+		retryable    bool
+		retryAfterMS int64
+		overflow     bool // the adapter counted more input than the window holds
+	}
+	// toolSettled settles a started call.
+	toolSettled struct {
+		index  int
+		result toolResult
+	}
+	// due ends a retry_wait.
+	due struct{}
+)
+
+func (beginStep) isEvent()   {}
+func (intend) isEvent()      {}
+func (clearCall) isEvent()   {}
+func (rejectCall) isEvent()  {}
+func (endBatch) isEvent()    {}
+func (finishRun) isEvent()   {}
+func (failRun) isEvent()     {}
+func (resumed) isEvent()     {}
+func (responded) isEvent()   {}
+func (toolSettled) isEvent() {}
+func (due) isEvent()         {}
+
+func (beginStep) isAction()  {}
+func (intend) isAction()     {}
+func (clearCall) isAction()  {}
+func (rejectCall) isAction() {}
+func (endBatch) isAction()   {}
+func (finishRun) isAction()  {}
+func (failRun) isAction()    {}
+
+// next says what the position asks for. Whether an effect that it asks for is
+// already under way in this process is the driver's to know.
+func next(p *position, env *environment) action {
+	if p.op == nil {
+		return ended{}
+	}
+	if reason := beyond(p.op); reason != "" {
+		return suspend{SuspendUnsupported, reason}
+	}
+	switch ph := p.op.run.Phase.(type) {
+	case *registers.Checkpoint:
+		switch ph.Continuation.(type) {
+		case *registers.NeedAssistant:
+			return unlessMissing(env, p.configuration(env), beginStep{})
+		case *registers.MayFinish:
+			return finishRun{}
+		default:
+			panic(fmt.Sprintf("harness: continuation %T", ph.Continuation))
+		}
+	case *registers.AssistantReady:
+		return unlessMissing(env, ph.Context.Configuration, intend{})
+	case *registers.AssistantPending:
+		return effectRequest{}
+	case *registers.AssistantRetryWait:
+		return effectSleep{ph.NotBefore}
+	case *registers.Tools:
+		return nextOfBatch(p.op, ph, env)
+	case *registers.FailureDrain:
+		return failRun{}
+	default:
+		panic(fmt.Sprintf("harness: phase %T", ph))
+	}
+}
+
+// beyond names what this harness does not execute, or is empty. Such a state
+// stays as it is.
+func beyond(op *operation) string {
+	if op.other != nil {
+		return string(registers.KindOf(op.other))
+	}
+	run := op.run
+	switch run.Phase.(type) {
+	case *registers.RunCompaction:
+		return "compaction within a run"
+	case *registers.DeferredSuspended, *registers.DeferredPending:
+		return "deferred response"
+	}
+	if run.Control.CancelRequested {
+		return "cancelled run"
+	}
+	if len(run.Inbox.Steer)+len(run.Inbox.FollowUp)+len(run.Inbox.Writes) > 0 {
+		return "inbox"
+	}
+	return ""
+}
+
+func unlessMissing(env *environment, c registers.LaneConfiguration, t transition) action {
+	if name := env.missing(c); name != "" {
+		return suspend{SuspendMissingIdentities, name}
+	}
+	return t
+}
+
+// nextOfBatch clears planned calls in source order, one at a time when the
+// batch is sequential, and waits for what runs.
+func nextOfBatch(op *operation, batch *registers.Tools, env *environment) action {
+	var running []int
+	planned := -1
+	for i, c := range batch.Calls {
+		switch c.Status {
+		case registers.CallEffectPending:
+			running = append(running, i)
+		case registers.CallPlanned:
+			if planned < 0 {
+				planned = i
+			}
+		}
+	}
+	if planned >= 0 && (len(running) == 0 || !sequential(op, env)) {
+		act := judgeCall(op.batch[planned], planned, batch, env)
+		if _, stuck := act.(suspend); !stuck || len(running) == 0 {
+			return act
+		}
+	}
+	if len(running) > 0 {
+		return effectTools{running}
+	}
+	return endBatch{}
+}
+
+// sequential reports whether the calls of a batch run one after the other:
+// because the run says so, or because one of the tools called asks for it.
+func sequential(op *operation, env *environment) bool {
+	if op.run.Settings.ToolExecution == registers.Sequential {
+		return true
+	}
+	for _, call := range op.batch {
+		if t, ok := env.tools.Lookup(call.Name); ok && t.Sequential {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeCall says whether a planned call may start.
+func judgeCall(call session.ToolCall, index int, batch *registers.Tools, env *environment) action {
+	active := false
+	for _, name := range batch.Configuration.ActiveToolNames {
+		active = active || name == call.Name
+	}
+	if !active {
+		return rejectCall{index, fmt.Sprintf("There is no tool named %q.", call.Name)}
+	}
+	if _, ok := env.tools.Lookup(call.Name); !ok {
+		return suspend{SuspendMissingIdentities, "tool " + call.Name}
+	}
+	if err := env.tools.Validate(call.Name, call.Arguments); err != nil {
+		return rejectCall{index, err.Error()}
+	}
+	return clearCall{index}
+}
+
+// mint is where apply gets ids and the present from.
+type mint interface {
+	New() pistore.ID
+	At(pistore.UnixMS) pistore.ID
+	Now() pistore.UnixMS
+}
+
+// apply makes one transition: the position after it, with every write that
+// makes it true added to the change.
+func apply(p *position, ev event, env *environment, m mint, c *change) *position {
+	switch ev := ev.(type) {
+	case beginStep:
+		return applyBeginStep(p, env, m, c)
+	case intend:
+		return applyIntend(p, env, m)
+	case responded:
+		return applyResponse(p, ev, m, c)
+	case due:
+		return applyDue(p)
+	case clearCall:
+		return applyClearCall(p, ev.index, env, c)
+	case rejectCall:
+		return applyToolSettled(p, ev.index, errorResult(ev.message), m, c)
+	case toolSettled:
+		return applyToolSettled(p, ev.index, ev.result, m, c)
+	case endBatch:
+		return applyEndBatch(p, c)
+	case finishRun:
+		return applyFinish(p, c)
+	case failRun:
+		return applyFail(p, c)
+	case resumed:
+		return applyResumed(p, env, m, c)
+	default:
+		panic(fmt.Sprintf("harness: event %T", ev))
+	}
+}
+
+// fold applies an event, if there is one, and then every transition that needs
+// no effect. The result is one transaction and the effect it leads to.
+func fold(p *position, ev event, env *environment, m mint) (*position, *change, action) {
+	c := &change{from: p}
+	if ev != nil {
+		_, recovering := ev.(resumed)
+		c.moved = !recovering // recovery may find nothing to settle
+		p = apply(p, ev, env, m, c)
+	}
+	for {
+		act := next(p, env)
+		t, ok := act.(transition)
+		if !ok {
+			return p, c, act
+		}
+		p = apply(p, t, env, m, c)
+		c.moved = true
+	}
+}

@@ -1,0 +1,80 @@
+package harness
+
+import (
+	"fmt"
+
+	"pistore"
+	"pistore/registers"
+)
+
+// The terminal rows: an operation ends by ceasing to exist.
+
+func applyFinish(p *position, c *change) *position {
+	end := p.op.run.Phase.(*registers.Checkpoint).Continuation.(*registers.MayFinish)
+	result := registers.LastResult{Outcome: registers.Completed, RunCompletion: registers.WithTerminateTools}
+	if end.IncludeFinalAssistant {
+		result.RunCompletion = registers.WithAssistant
+		result.FinalAssistantID = p.op.run.LatestAssistantEntryID
+	}
+	return terminate(p, result, c)
+}
+
+func applyFail(p *position, c *change) *position {
+	failure := p.op.run.Phase.(*registers.FailureDrain).Error
+	return terminate(p, registers.LastResult{
+		Outcome: registers.Failed, Error: &failure, FinalAssistantID: p.op.run.LatestAssistantEntryID,
+	}, c)
+}
+
+// terminate writes the outcome and frees the lane; change.tx deletes the
+// operation's registers.
+func terminate(p *position, result registers.LastResult, c *change) *position {
+	result.OperationID, result.Kind, result.LeafID = p.op.meta.OperationID, registers.KindRun, p.leaf
+	c.result = &result
+	c.tell(RunEnd{p.about(""), result})
+	idle := *p
+	idle.op = nil
+	idle.state.CurrentOperationID = ""
+	return &idle
+}
+
+// applyResumed is recovery: what was in flight when the process died is
+// unknown, and a stated policy covers it. Everything else goes on as planned.
+func applyResumed(p *position, env *environment, m mint, c *change) *position {
+	switch ph := p.op.run.Phase.(type) {
+	case *registers.AssistantPending:
+		return recoverRequest(p, ph, m, c)
+	case *registers.Tools:
+		for i, call := range ph.Calls {
+			if call.Status == registers.CallEffectPending && !replayable(call, p.op.batch[i].Name, env) {
+				p = applyToolSettled(p, i, errorResult(interruptedText(p.op.batch[i].Name, call.ResultEntryID)), m, c)
+				c.moved = true
+			}
+		}
+	}
+	return p
+}
+
+// recoverRequest spends the attempt whose outcome is unknown: a later one
+// follows under new ids if the captured policy allows, else a synthetic
+// response settles the reserved ids.
+func recoverRequest(p *position, pend *registers.AssistantPending, m mint, c *change) *position {
+	c.moved = true
+	if pend.Attempt < pend.Context.RetryPolicy.MaxAttempts {
+		return p.withPhase(&registers.AssistantReady{Context: pend.Context, NextAttempt: pend.Attempt + 1})
+	}
+	text := fmt.Sprintf("The process ended during attempt %d of %d; the response is unknown.", pend.Attempt, pend.Context.RetryPolicy.MaxAttempts)
+	msg := syntheticResponse(pend, text, m.Now())
+	return drain(settle(p, pend, msg, c), pend, "interrupted", text, c)
+}
+
+// replayable: a call runs again only if it was captured as safe and its tool
+// still says so.
+func replayable(call registers.Call, name string, env *environment) bool {
+	t, ok := env.tools.Lookup(name)
+	return call.Replay == registers.ReplaySafe && ok && t.Replay == registers.ReplaySafe
+}
+
+func interruptedText(name string, id pistore.ID) string {
+	return fmt.Sprintf("The process ended while tool %q ran (call %s). Its effect may have happened, in part or in whole. Check before you repeat it.", name, id)
+}

@@ -1,0 +1,143 @@
+package harness
+
+import (
+	"fmt"
+
+	"pistore"
+	"pistore/registers"
+	"pistore/session"
+)
+
+// Rows of the transition table around a request.
+
+func applyBeginStep(p *position, env *environment, m mint, c *change) *position {
+	at := p.op.run.Phase.(*registers.Checkpoint)
+	need := at.Continuation.(*registers.NeedAssistant)
+	step := registers.Context{
+		StepID:               m.New(),
+		TriggerEntryID:       at.TriggerEntryID,
+		Configuration:        p.configuration(env),
+		StreamOptions:        env.streamOptions,
+		RetryPolicy:          env.retryPolicy,
+		OverflowRecoveryUsed: need.OverflowRecoveryUsed,
+	}
+	c.tell(TurnStart{p.about(step.StepID)})
+	return p.withPhase(&registers.AssistantReady{Context: step, NextAttempt: 1})
+}
+
+func applyIntend(p *position, env *environment, m mint) *position {
+	ready := p.op.run.Phase.(*registers.AssistantReady)
+	_, model, _ := env.providers.Model(ready.Context.Configuration.Model)
+	return p.withPhase(&registers.AssistantPending{
+		Context:             ready.Context,
+		Attempt:             ready.NextAttempt,
+		ResponseEntryID:     m.New(),
+		UsageID:             m.New(),
+		IntendedOutputLimit: model.MaxOutputTokens,
+		ContextWindow:       model.ContextWindow,
+	})
+}
+
+// applyResponse settles the attempt in flight: response, usage and what comes
+// next become durable together.
+func applyResponse(p *position, ev responded, m mint, c *change) *position {
+	pend := p.op.run.Phase.(*registers.AssistantPending)
+	class := classify(ev, pend)
+	msg := *ev.message
+	if class == classOverflow || class == classUnusable {
+		msg = normalized(msg, session.StopError)
+	}
+	p = settle(p, pend, &msg, c)
+	calls := msg.ToolCalls()
+	switch class {
+	case classTools:
+		return planBatch(p, pend, calls, m)
+	case classCutTools:
+		p = planBatch(p, pend, calls, m)
+		for i := range calls {
+			p = applyToolSettled(p, i, errorResult(cutCallText), m, c)
+		}
+		return p
+	case classRetryable:
+		if pend.Attempt < pend.Context.RetryPolicy.MaxAttempts {
+			return applyRetry(p, pend, ev, m, c)
+		}
+		return drain(p, pend, "provider_error", msg.ErrorMessage, c)
+	case classOverflow:
+		return drain(p, pend, "context_overflow", msg.ErrorMessage, c)
+	case classError, classUnusable:
+		return drain(p, pend, "provider_error", msg.ErrorMessage, c)
+	case classStop:
+		c.tell(TurnEnd{p.about(pend.Context.StepID)})
+		return p.withPhase(&registers.Checkpoint{
+			Continuation:   &registers.MayFinish{IncludeFinalAssistant: true},
+			TriggerEntryID: pend.Context.TriggerEntryID,
+		})
+	default:
+		panic(fmt.Sprintf("harness: class %d", class))
+	}
+}
+
+const cutCallText = "This call was not executed: the response that holds it reached its output limit, so its arguments may be cut off. Make the call again, with shorter arguments."
+
+// settle places the response and its usage row under the reserved ids.
+func settle(p *position, pend *registers.AssistantPending, msg *session.AssistantMessage, c *change) *position {
+	p = c.placeMessage(p, pend.ResponseEntryID, msg)
+	model := pend.Context.Configuration.Model
+	c.content = append(c.content, pistore.InsertUsage{
+		ID: pend.UsageID, EntryID: pend.ResponseEntryID, Usage: msg.Usage,
+		Details: usageDetails{
+			Lane: p.lane, OperationID: p.op.meta.OperationID, Purpose: "assistant",
+			Provider: model.Provider, ModelID: model.ModelID,
+		}.encode(),
+	})
+	op := *p.op
+	op.run.LatestAssistantEntryID = pend.ResponseEntryID
+	p.op = &op
+	return p
+}
+
+// planBatch reserves a result for each call; results are followers of their
+// response, so that they sort with it.
+func planBatch(p *position, pend *registers.AssistantPending, calls []session.ToolCall, m mint) *position {
+	at, ok := pend.ResponseEntryID.Time()
+	if !ok {
+		at = m.Now()
+	}
+	batch := &registers.Tools{
+		StepID:           pend.Context.StepID,
+		AssistantEntryID: pend.ResponseEntryID,
+		Configuration:    pend.Context.Configuration,
+	}
+	for i := range calls {
+		batch.Calls = append(batch.Calls, registers.Call{Status: registers.CallPlanned, SourceIndex: int64(i), ResultEntryID: m.At(at)})
+	}
+	p = p.withPhase(batch)
+	p.op.batch, p.op.args = calls, map[int]pistore.JSON{}
+	return p
+}
+
+func applyRetry(p *position, pend *registers.AssistantPending, ev responded, m mint, c *change) *position {
+	wait := &registers.AssistantRetryWait{
+		Context:      pend.Context,
+		NextAttempt:  pend.Attempt + 1,
+		NotBefore:    m.Now() + pistore.UnixMS(retryDelayMS(pend.Context.RetryPolicy, pend.Attempt, ev.retryAfterMS)),
+		ErrorMessage: ev.message.ErrorMessage,
+	}
+	c.tell(RetryScheduled{p.about(pend.Context.StepID), wait.NextAttempt, wait.NotBefore, wait.ErrorMessage})
+	return p.withPhase(wait)
+}
+
+func applyDue(p *position) *position {
+	wait := p.op.run.Phase.(*registers.AssistantRetryWait)
+	return p.withPhase(&registers.AssistantReady{Context: wait.Context, NextAttempt: wait.NextAttempt})
+}
+
+// drain sends a run that failed with a response to failure_drain.
+func drain(p *position, pend *registers.AssistantPending, code, message string, c *change) *position {
+	c.tell(TurnEnd{p.about(pend.Context.StepID)})
+	return p.withPhase(&registers.FailureDrain{
+		Error:      registers.Failure{Code: code, Message: message},
+		Provenance: registers.Provenance{ResponseEntryID: pend.ResponseEntryID},
+	})
+}

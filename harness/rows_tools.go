@@ -1,0 +1,96 @@
+package harness
+
+import (
+	"maps"
+	"slices"
+
+	"pistore"
+	"pistore/registers"
+	"pistore/session"
+)
+
+// Rows of the transition table around a batch of tool calls.
+
+// toolResult is what a call came to.
+type toolResult struct {
+	content   []session.Block
+	details   pistore.JSON
+	usage     pistore.JSON
+	isError   bool
+	terminate bool
+}
+
+func errorResult(text string) toolResult {
+	return toolResult{content: session.TextContent(text), isError: true}
+}
+
+// withCall returns a copy of p in which one call of the open batch is changed.
+func (p *position) withCall(index int, change func(*registers.Call)) *position {
+	batch := *p.op.run.Phase.(*registers.Tools)
+	batch.Calls = slices.Clone(batch.Calls)
+	change(&batch.Calls[index])
+	calls, args := p.op.batch, p.op.args
+	p = p.withPhase(&batch)
+	p.op.batch, p.op.args = calls, args
+	return p
+}
+
+func (p *position) argsKey(step pistore.ID, index int) string {
+	return registers.ToolKey(p.op.meta.OperationID, step, int64(index))
+}
+
+// applyClearCall is the intent of a call: its effective arguments and its
+// replay policy are durable before it starts.
+func applyClearCall(p *position, index int, env *environment, c *change) *position {
+	batch := p.op.run.Phase.(*registers.Tools)
+	call := p.op.batch[index]
+	replay := registers.ReplayNever
+	if t, ok := env.tools.Lookup(call.Name); ok && t.Replay == registers.ReplaySafe {
+		replay = registers.ReplaySafe
+	}
+	c.cells = append(c.cells, pistore.SetRegister{
+		Namespace: registers.OpToolArgsNS, Key: p.argsKey(batch.StepID, index), Value: call.Arguments,
+	})
+	p = p.withCall(index, func(k *registers.Call) { k.Status, k.Replay = registers.CallEffectPending, replay })
+	p.op.args = maps.Clone(p.op.args)
+	p.op.args[index] = call.Arguments
+	return p
+}
+
+// applyToolSettled places a call's result under its reserved id, whether the
+// call ran, was refused, or was interrupted.
+func applyToolSettled(p *position, index int, r toolResult, m mint, c *change) *position {
+	batch := p.op.run.Phase.(*registers.Tools)
+	call, id := p.op.batch[index], batch.Calls[index].ResultEntryID
+	p = c.place(p, id, session.ToolResultPayload(&session.ToolResultMessage{
+		ToolCallID: call.ID, ToolName: call.Name, Content: r.content, IsError: r.isError,
+		Details: r.details, Usage: r.usage, Timestamp: m.Now(),
+	}, r.terminate))
+	if r.usage != "" {
+		c.content = append(c.content, pistore.InsertUsage{
+			ID: m.New(), EntryID: id, Usage: r.usage,
+			Details: usageDetails{Lane: p.lane, OperationID: p.op.meta.OperationID, Purpose: "tool", Tool: call.Name}.encode(),
+		})
+	}
+	return p.withCall(index, func(k *registers.Call) {
+		*k = registers.Call{Status: registers.CallCompleted, SourceIndex: k.SourceIndex, ResultEntryID: id, Terminate: r.terminate}
+	})
+}
+
+// applyEndBatch leaves a batch whose calls are all completed.
+func applyEndBatch(p *position, c *change) *position {
+	batch := p.op.run.Phase.(*registers.Tools)
+	terminate := true
+	for i, call := range batch.Calls {
+		terminate = terminate && call.Terminate
+		if _, started := p.op.args[i]; started {
+			c.cells = append(c.cells, pistore.DeleteRegister{Namespace: registers.OpToolArgsNS, Key: p.argsKey(batch.StepID, i)})
+		}
+	}
+	c.tell(TurnEnd{p.about(batch.StepID)})
+	at := &registers.Checkpoint{Continuation: &registers.NeedAssistant{}, TriggerEntryID: p.leaf}
+	if terminate {
+		at.Continuation = &registers.MayFinish{IncludeFinalAssistant: false}
+	}
+	return p.withPhase(at)
+}

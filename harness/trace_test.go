@@ -1,0 +1,280 @@
+package harness_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pistore"
+	"pistore/harness"
+	"pistore/memstore"
+	"pistore/provider/faux"
+	"pistore/registers"
+	"pistore/session"
+)
+
+// The worked trace of the design: prompt, one tool, answer; five commits.
+func TestWorkedTrace(t *testing.T) {
+	r := newRig(t, config{active: []string{"append"}, script: faux.Script{{Turns: faux.Turns(
+		faux.Call("append", `{"text":"one"}`), faux.Text("Done."),
+	)}}})
+	r.completed(r.prompt("go"))
+	var got []string
+	for _, tx := range r.store.commits() {
+		got = append(got, strings.Join(outline(tx), "\n"))
+	}
+	want := []string{
+		// The lane exists before its first prompt.
+		"lane.leaf=null\nlane.state=idle",
+		"entry user\nlane.leaf\nop.meta\nop.state checkpoint need_assistant skipInboxOnce\nlane.config\nlane.state=open",
+		"op.state assistant effect_pending attempt 1",
+		"entry assistant toolUse\nlane.leaf\nusage\nop.tool_args\nop.state tools [effect_pending never]",
+		"entry toolResult\nlane.leaf\ndelete op.tool_args\nop.state assistant effect_pending attempt 1",
+		"entry assistant stop\nlane.leaf\nusage\ndelete op.meta\ndelete op.state\nlane.lastResult completed assistant\nlane.state=idle",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("trace (-want +got):\n%s", diff)
+	}
+	checkTraceIDs(t, r.store.commits())
+}
+
+// checkTraceIDs checks that the ids announced by each intent are those that
+// its settlement uses.
+func checkTraceIDs(t *testing.T, txs []pistore.Tx) {
+	t.Helper()
+	state := func(tx pistore.Tx) *registers.RunState {
+		for _, w := range tx.Writes {
+			if set, ok := w.(pistore.SetRegister); ok && set.Namespace == registers.OpStateNS {
+				s, err := registers.DecodeOpState(set.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s.(*registers.RunState)
+			}
+		}
+		t.Fatal("no op.state")
+		return nil
+	}
+	entry := func(tx pistore.Tx) pistore.InsertEntry {
+		for _, w := range tx.Writes {
+			if e, ok := w.(pistore.InsertEntry); ok {
+				return e
+			}
+		}
+		t.Fatal("no entry")
+		return pistore.InsertEntry{}
+	}
+	first := state(txs[2]).Phase.(*registers.AssistantPending)
+	batch := state(txs[3]).Phase.(*registers.Tools)
+	second := state(txs[4]).Phase.(*registers.AssistantPending)
+	if got := entry(txs[3]).ID; got != first.ResponseEntryID {
+		t.Errorf("the response has id %s, its intent reserved %s", got, first.ResponseEntryID)
+	}
+	if got := entry(txs[4]).ID; got != batch.Calls[0].ResultEntryID {
+		t.Errorf("the result has id %s, its intent reserved %s", got, batch.Calls[0].ResultEntryID)
+	}
+	if got := second.Context.TriggerEntryID; got != batch.Calls[0].ResultEntryID {
+		t.Errorf("the second request is triggered by %s, not by the result", got)
+	}
+	responseTime, _ := first.ResponseEntryID.Time()
+	if resultTime, _ := batch.Calls[0].ResultEntryID.Time(); resultTime != responseTime {
+		t.Errorf("the result id carries %d, its leader %d", resultTime, responseTime)
+	}
+	for i, tx := range txs[2:] {
+		if len(tx.Expect) == 0 || tx.Expect[0].Namespace != registers.OpStateNS {
+			t.Errorf("commit %d is not conditional on op.state", i+3)
+		}
+	}
+}
+
+// outline names the writes of a transaction in words.
+func outline(tx pistore.Tx) []string {
+	var out []string
+	for _, w := range tx.Writes {
+		switch w := w.(type) {
+		case pistore.InsertEntry:
+			msg, _ := w.Payload.Member("message")
+			role, _ := msg.Member("role")
+			text, _ := role.Text()
+			line := "entry " + text
+			if stop, ok := msg.Member("stopReason"); ok {
+				reason, _ := stop.Text()
+				line += " " + reason
+			}
+			out = append(out, line)
+		case pistore.InsertUsage:
+			out = append(out, "usage")
+		case pistore.DeleteRegister:
+			out = append(out, "delete "+w.Namespace)
+		case pistore.SetRegister:
+			out = append(out, outlineSet(w))
+		}
+	}
+	return out
+}
+
+func outlineSet(w pistore.SetRegister) string {
+	switch w.Namespace {
+	case registers.LaneLeafNS:
+		if w.Value == "null" {
+			return "lane.leaf=null"
+		}
+	case registers.LaneStateNS:
+		s, _ := registers.DecodeLaneState(w.Value)
+		if s.CurrentOperationID == "" {
+			return "lane.state=idle"
+		}
+		return "lane.state=open"
+	case registers.LaneLastResultNS:
+		r, _ := registers.DecodeLastResult(w.Value)
+		return fmt.Sprintf("lane.lastResult %s %s", r.Outcome, r.RunCompletion)
+	case registers.OpStateNS:
+		s, _ := registers.DecodeOpState(w.Value)
+		return "op.state " + outlinePhase(s.(*registers.RunState).Phase)
+	}
+	return w.Namespace
+}
+
+func outlinePhase(ph registers.Phase) string {
+	switch ph := ph.(type) {
+	case *registers.Checkpoint:
+		text := "checkpoint may_finish"
+		if _, ok := ph.Continuation.(*registers.NeedAssistant); ok {
+			text = "checkpoint need_assistant"
+		}
+		if ph.SkipInboxOnce {
+			text += " skipInboxOnce"
+		}
+		return text
+	case *registers.AssistantPending:
+		return fmt.Sprintf("assistant effect_pending attempt %d", ph.Attempt)
+	case *registers.AssistantRetryWait:
+		return fmt.Sprintf("assistant retry_wait %d", ph.NextAttempt)
+	case *registers.Tools:
+		var calls []string
+		for _, c := range ph.Calls {
+			calls = append(calls, strings.TrimSpace(string(c.Status)+" "+string(c.Replay)))
+		}
+		return "tools [" + strings.Join(calls, ", ") + "]"
+	default:
+		return fmt.Sprintf("%T", ph)
+	}
+}
+
+// A run with N effects costs N+2 commits.
+func TestCommitsPerRun(t *testing.T) {
+	r := newRig(t, config{tools: registers.Sequential, script: faux.Script{{Turns: faux.Turns(
+		faux.Step{Content: []session.Block{
+			session.ToolCall{Name: "append", Arguments: `{}`}, session.ToolCall{Name: "lookup", Arguments: `{}`},
+		}},
+		faux.Call("nowhere", `{}`), // refused without an effect
+		faux.Text("Done."),
+	)}}})
+	r.completed(r.prompt("go"))
+	const effects = 3 + 2
+	if got := len(r.store.commits()) - 1; got != effects+2 {
+		t.Errorf("%d effects took %d commits, want %d", effects, got, effects+2)
+	}
+}
+
+// counter counts reads.
+type counter struct {
+	pistore.Storage
+	mu                                 sync.Mutex
+	lookups, entryCalls, registerCalls int
+	scans                              int
+}
+
+func (c *counter) Entries(ctx context.Context, ids []pistore.ID) ([]pistore.Entry, error) {
+	c.mu.Lock()
+	c.entryCalls++
+	c.mu.Unlock()
+	return c.Storage.Entries(ctx, ids)
+}
+
+func (c *counter) Registers(ctx context.Context, at []pistore.Address) ([]pistore.Register, error) {
+	c.mu.Lock()
+	if c.registerCalls++; c.registerCalls <= 2 {
+		c.lookups += len(at)
+	}
+	c.mu.Unlock()
+	return c.Storage.Registers(ctx, at)
+}
+
+// Restore costs the same whatever the length of the session.
+func TestRestoreReadsAHandful(t *testing.T) {
+	for _, turns := range []int{10, 10_000} {
+		t.Run(fmt.Sprint(turns), func(t *testing.T) {
+			ctx := context.Background()
+			b := memstore.New(memstore.Options{})
+			if _, err := b.Load(ctx, longSession(t, turns)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := b.Open(ctx, "long", pistore.ReadWrite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &counter{Storage: s}
+			h, err := harness.New(c, harness.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lane, err := h.Lane(ctx, "main")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lane.Run() == nil {
+				t.Fatal("the open run was not found")
+			}
+			if c.lookups > 5 || c.registerCalls > 3 || c.entryCalls != 1 {
+				t.Errorf("%d register look-ups, %d calls for registers, %d for entries", c.lookups, c.registerCalls, c.entryCalls)
+			}
+		})
+	}
+}
+
+func TestLaneRejections(t *testing.T) {
+	r := newRig(t, config{script: faux.Script{{Turns: faux.Turns(faux.Text("Hi."))}}, drive: harness.Manual})
+	before := len(r.store.commits())
+	reject := func(what string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+	}
+	_, err := r.lane.Prompt(r.ctx, harness.Prompt{})
+	reject("empty prompt", err, harness.ErrInvalidMessage)
+	_, err = r.lane.Prompt(r.ctx, harness.Prompt{Messages: []session.Message{&session.AssistantMessage{}}})
+	reject("a response as a prompt", err, harness.ErrInvalidMessage)
+	_, err = r.lane.Resume(r.ctx)
+	reject("resume of an idle lane", err, harness.ErrNothingToResume)
+	_, err = r.h.Lane(r.ctx, "nowhere")
+	reject("unknown lane", err, harness.ErrUnknownLane)
+	_, err = r.h.Lane(r.ctx, "a\x00b")
+	reject("bad lane name", err, harness.ErrInvalidLane)
+	err = r.lane.SetConfiguration(r.ctx, registers.LaneConfiguration{Model: registers.ModelRef{Provider: "faux", ModelID: "none"}})
+	reject("unknown model", err, harness.ErrMissingIdentities)
+	cancelled, cancel := context.WithCancel(r.ctx)
+	cancel()
+	_, err = r.lane.Prompt(cancelled, harness.Prompt{Text: "hi"})
+	reject("cancelled", err, context.Canceled)
+	if got := len(r.store.commits()); got != before {
+		t.Errorf("rejections made %d commits", got-before)
+	}
+
+	_, err = r.lane.Prompt(r.ctx, harness.Prompt{Text: "hi"})
+	r.check(err)
+	_, err = r.lane.Prompt(r.ctx, harness.Prompt{Text: "hi"})
+	reject("second prompt", err, harness.ErrLaneBusy)
+	_, err = r.lane.Resume(r.ctx)
+	reject("resume of a running lane", err, harness.ErrNothingToResume)
+	r.completed(r.finish())
+	r.check(r.h.Close(r.ctx))
+	_, err = r.lane.Prompt(r.ctx, harness.Prompt{Text: "hi"})
+	reject("after close", err, pistore.ErrClosed)
+}
