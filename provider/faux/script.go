@@ -77,13 +77,16 @@ type Step struct {
 	Error            string
 	ErrorAfterDeltas int
 	Retryable        bool
-	RetryAfterMS     int64
-	Overflow         bool
-	Deferred         *session.DeferredHandle
-	Usage            pistore.JSON // empty: computed from the lengths of the texts
-	ChunkRunes       int          // most characters in one delta; 0: that of the provider
-	DelayMS          int64        // before each delta
-	Incidents        []Incident
+	RetryAfterMS     int64 // milliseconds
+	// Overflow marks the response. An overflow that compaction cures is better
+	// had from a model with a small window: after the compaction the same turn
+	// is asked for again, at attempt 1.
+	Overflow   bool
+	Deferred   *session.DeferredHandle
+	Usage      pistore.JSON // empty: computed from the lengths of the texts
+	ChunkRunes int          // most characters in one delta; 0: that of the provider
+	DelayMS    int64        // before each delta
+	Incidents  []Incident
 }
 
 // Incident is something that happens while a response streams.
