@@ -34,6 +34,7 @@ type engineConfig struct {
 type engine struct {
 	db    *pebble.DB
 	fault *fault
+	gate  *compactionGate
 	lock  *folderLock
 	cache *pebble.Cache
 	// wedged is set when a call panicked: the engine may hold its own mutexes,
@@ -54,28 +55,29 @@ func openEngine(cfg engineConfig) (*engine, error) {
 			return nil, err
 		}
 	}
-	gate := newCompactionGate(e.fault)
+	e.gate = newCompactionGate(e.fault)
 	e.cache = pebble.NewCache(cfg.cacheBytes)
 	err := e.call("open", func() (err error) {
-		e.db, err = pebble.Open(cfg.dir, engineOptions(cfg, e, gate))
+		e.db, err = pebble.Open(cfg.dir, engineOptions(cfg, e))
 		return err
 	})
 	if err != nil {
 		e.cache.Unref()
 		return nil, openError(cfg.dir, err, e.wedged.Load())
 	}
-	if err := e.settleLogs(cfg); err != nil {
+	// What the file system refused was kept from the engine.
+	if err := e.fault.err(); err != nil {
 		if cerr := e.close(); errors.Is(cerr, errAbandoned) {
 			err = errors.Join(err, cerr)
 		}
 		return nil, err
 	}
-	gate.start()
+	e.gate.start()
 	return e, nil
 }
 
 // engineOptions are the engine's options, docs/format-logstore.md says why.
-func engineOptions(cfg engineConfig, e *engine, gate *compactionGate) *pebble.Options {
+func engineOptions(cfg engineConfig, e *engine) *pebble.Options {
 	opts := &pebble.Options{
 		// Set explicitly: an unset version is the oldest one, which takes any
 		// damage in the log for its end.
@@ -102,7 +104,7 @@ func engineOptions(cfg engineConfig, e *engine, gate *compactionGate) *pebble.Op
 		opts.FS = newEngineFS(cfg.base, cfg.dir, cfg.level, e.fault)
 		opts.Lock = cfg.lock.engine
 	}
-	opts.Experimental.CompactionScheduler = gate
+	opts.Experimental.CompactionScheduler = e.gate
 	// Fast compression above, zstd in the last level, where nine tenths of the
 	// bytes end up; both off the commit path.
 	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
@@ -110,21 +112,6 @@ func engineOptions(cfg engineConfig, e *engine, gate *compactionGate) *pebble.Op
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return opts
-}
-
-// settleLogs looks back at an open: whether the engine may be believed, and
-// whether it kept a log of before. It does when that log held no whole record;
-// such a log may end in a torn one, and a crash would then leave two logs with
-// unclean tails, which the engine takes for damage. A flush lets go of it.
-func (e *engine) settleLogs(cfg engineConfig) error {
-	if err := e.fault.err(); err != nil || cfg.readOnly {
-		return err
-	}
-	names, err := listLogs(cfg.base, cfg.dir)
-	if err != nil || len(names) < 2 {
-		return err
-	}
-	return e.call("flush", e.db.Flush)
 }
 
 // checkEngineFormat refuses a database of a newer engine before anything is

@@ -1,0 +1,104 @@
+package logstore
+
+import (
+	"bufio"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"pistore"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// TestLockOfAnotherProcess: a second process is refused, for reading too, and
+// told who the owner is; the lock dies with its owner.
+func TestLockOfAnotherProcess(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=hold "+dir)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	host, _ := os.Hostname()
+	for _, readOnly := range []bool{false, true} {
+		_, err := Open(dir, Options{ReadOnly: readOnly})
+		var locked *pistore.LockedError
+		if !errors.As(err, &locked) || !errors.Is(err, pistore.ErrLocked) {
+			t.Fatalf("read-only %v: %v, want a LockedError", readOnly, err)
+		}
+		if locked.PID != cmd.Process.Pid || locked.Host != host || locked.Since == 0 {
+			t.Errorf("owner %+v, want process %d on %s", locked, cmd.Process.Pid, host)
+		}
+	}
+	// The OWNER file is information only.
+	if err := os.Remove(filepath.Join(dir, ownerName)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(dir, Options{})
+	var locked *pistore.LockedError
+	if !errors.As(err, &locked) || locked.PID != cmd.Process.Pid {
+		t.Errorf("without OWNER: %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := openStoreT(t, dir, Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ownerName)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("OWNER after Close: %v", err)
+	}
+}
+
+func TestLockWithinOneProcess(t *testing.T) {
+	dir := t.TempDir()
+	s := openStoreT(t, dir, Options{})
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{dir, link, filepath.Join(dir, "..", filepath.Base(dir))} {
+		for _, readOnly := range []bool{false, true} {
+			_, err := Open(name, Options{ReadOnly: readOnly})
+			var locked *pistore.LockedError
+			if !errors.As(err, &locked) || locked.PID != os.Getpid() {
+				t.Errorf("%s, read-only %v: %v, want a LockedError", name, readOnly, err)
+			}
+		}
+	}
+	// The refused opens must not have let go of the kernel's lock.
+	if out, err := childOpens(dir); err == nil {
+		t.Errorf("another process could open: %s", out)
+	}
+	createT(t, s, "one")
+	if _, err := s.Open(ctx, "one", pistore.ReadWrite); !errors.Is(err, pistore.ErrLocked) {
+		t.Errorf("second writer of a session: %v", err)
+	}
+	openT(t, s, "one", pistore.ReadOnly)
+}
+
+// childOpens lets another process open a folder.
+func childOpens(dir string) (string, error) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=hold "+dir)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
