@@ -14,7 +14,7 @@ type change struct {
 	from    *position
 	moved   bool            // a transition was made
 	content []pistore.Write // entries and usage rows
-	cells   []pistore.Write // op.tool_args
+	cells   []pistore.Write // op.tool_args, op.tool_output
 	seeded  bool            // lane.config is written
 	result  *registers.LastResult
 	news    []Event // what to tell once the change is durable
@@ -61,13 +61,17 @@ func (c *change) tx(p *position) pistore.Tx {
 	tx.Writes = append(tx.Writes, c.cells...)
 
 	from, op := c.from.op, p.op
-	switch {
-	case from == nil: // acceptance
-		expect(registers.LaneStateNS, p.lane, c.from.stateSeq)
-		expect(registers.LaneLeafNS, p.lane, c.from.leafSeq)
+	if from == nil { // acceptance
 		set(registers.OpMetaNS, string(op.meta.OperationID), registers.EncodeOpMeta(op.meta))
-	default:
+	} else {
 		expect(registers.OpStateNS, string(from.meta.OperationID), from.seq)
+	}
+	// A register that is overwritten from memory must be what memory says.
+	if (from == nil) != (op == nil) {
+		expect(registers.LaneStateNS, p.lane, c.from.stateSeq)
+	}
+	if last >= 0 {
+		expect(registers.LaneLeafNS, p.lane, c.from.leafSeq)
 	}
 	if c.seeded || from != nil && op != nil && capturedConfiguration(from, op) {
 		expect(registers.LaneConfigNS, p.lane, c.from.configSeq)

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -19,12 +20,10 @@ func forProvider(projected []session.ProjectedMessage) []session.Message {
 	var out []session.Message
 	for _, p := range projected {
 		switch m := p.Message.(type) {
-		case *session.UserMessage, *session.ToolResultMessage, *session.SystemMessage:
-			out = append(out, m)
-		case *session.AssistantMessage:
+		case *session.UserMessage, *session.ToolResultMessage, *session.SystemMessage, *session.AssistantMessage:
 			out = append(out, mended(m))
 		case *session.CustomMessage:
-			out = append(out, &session.UserMessage{Content: m.Content, Timestamp: m.Timestamp})
+			out = append(out, mended(&session.UserMessage{Content: m.Content, Timestamp: m.Timestamp}))
 		case *session.BashMessage:
 			if !m.ExcludeFromContext {
 				out = append(out, &session.UserMessage{Content: session.TextContent(bashText(m)), Timestamp: m.Timestamp})
@@ -66,29 +65,57 @@ func summaryText(m *session.SummaryMessage) string {
 	return "What was said before this point was replaced by this summary:\n\n" + m.Summary
 }
 
-// mended returns a response whose call arguments are well-formed Unicode. Text
-// was mended when it was decoded.
-func mended(m *session.AssistantMessage) *session.AssistantMessage {
-	var content []session.Block
-	for i, b := range m.Content {
-		call, ok := b.(session.ToolCall)
-		if !ok {
-			continue
+// mended returns a message that is well-formed Unicode: m itself if it is.
+func mended(m session.Message) session.Message {
+	switch m := m.(type) {
+	case *session.UserMessage:
+		if content, changed := mendedBlocks(m.Content); changed {
+			return &session.UserMessage{Content: content, Timestamp: m.Timestamp}
 		}
-		if args := mendEscapes(call.Arguments); args != call.Arguments {
-			if content == nil {
-				content = append(content, m.Content...)
+	case *session.AssistantMessage:
+		if content, changed := mendedBlocks(m.Content); changed {
+			out := *m
+			out.Content = content
+			return &out
+		}
+	case *session.ToolResultMessage:
+		if content, changed := mendedBlocks(m.Content); changed {
+			out := *m
+			out.Content = content
+			return &out
+		}
+	case *session.SystemMessage:
+		out := *m
+		out.Content, _ = mendedBlocks(m.Content)
+		out.Sections, out.ToolsAdded, out.ToolsRemoved = mendEscapes(m.Sections), mendEscapes(m.ToolsAdded), mendEscapes(m.ToolsRemoved)
+		return &out
+	}
+	return m
+}
+
+// mendedBlocks mends what of content is JSON text: what was text has been
+// mended when it was decoded, that of a projector excepted.
+func mendedBlocks(content []session.Block) (out []session.Block, changed bool) {
+	out = content
+	for i, b := range content {
+		m := b
+		switch b := b.(type) {
+		case session.Text:
+			m = session.Text{Text: strings.ToValidUTF8(b.Text, "\uFFFD")}
+		case session.ToolCall:
+			b.Arguments = mendEscapes(b.Arguments)
+			m = b
+		case session.UnknownBlock:
+			m = session.UnknownBlock{Raw: mendEscapes(b.Raw)}
+		}
+		if m != b {
+			if !changed {
+				out, changed = slices.Clone(content), true
 			}
-			call.Arguments = args
-			content[i] = call
+			out[i] = m
 		}
 	}
-	if content == nil {
-		return m
-	}
-	out := *m
-	out.Content = content
-	return &out
+	return out, changed
 }
 
 // mendEscapes replaces the escapes of lone surrogates by that of U+FFFD.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"pistore"
 	"pistore/provider"
@@ -86,10 +85,10 @@ func (l *Lane) start(run *Run, resuming bool) {
 	l.driving = true
 	l.mu.Unlock()
 	d := &drive{l: l, h: l.h, run: run, resuming: resuming, running: map[int]bool{}, done: completions{gate: l.gate}}
-	l.h.work.Add(1)
+	l.h.enter()
 	l.gate.enter()
 	go func() {
-		defer l.h.work.Done()
+		defer l.h.leave()
 		defer l.gate.leave()
 		ctx, cancel := context.WithCancel(l.h.ctx)
 		defer cancel()
@@ -117,7 +116,10 @@ func (d *drive) loop() {
 		case effectSleep:
 			ev, ok = d.sleep(act.until)
 		case suspend:
-			d.stop(&Result{Suspended: &Suspension{act.reason, act.detail}})
+			if d.l.take(d.ctx) == nil {
+				d.stop(&Result{Suspended: &Suspension{act.reason, act.detail}})
+				d.l.give()
+			}
 			return
 		default:
 			panic(fmt.Sprintf("harness: action %T", act))
@@ -128,7 +130,8 @@ func (d *drive) loop() {
 	}
 }
 
-// stop ends the drive with what Wait shall return.
+// stop ends the drive with what Wait shall return. The caller holds the line: a
+// Resume comes before or after all of it.
 func (d *drive) stop(result *Result) {
 	about := d.l.position().about("")
 	d.l.mu.Lock()
@@ -138,7 +141,6 @@ func (d *drive) stop(result *Result) {
 		d.l.post(RunSuspend{about, *s})
 	}
 	d.run.set(result)
-	d.l.events.deliver(d.h.emit)
 }
 
 // advance commits what an event leads to and returns the effect that comes
@@ -181,7 +183,7 @@ func (d *drive) advance(ev event) (action, bool) {
 				return nil, false
 			}
 		default:
-			d.h.fault(c.from.about(""), err)
+			_ = d.l.fault(c.from.about(""), err)
 			return nil, false
 		}
 	}
@@ -200,7 +202,7 @@ func (d *drive) fold(ev event, ids *reserve) (*position, *change, action) {
 		next, op := *p, *p.op
 		op.run.Resumes = 0
 		if d.resuming {
-			op.run.Resumes = from.op.run.Resumes + 1
+			op.run.Resumes = min(from.op.run.Resumes+1, pistore.MaxSeq)
 		}
 		next.op = &op
 		p = &next
@@ -215,13 +217,13 @@ func (d *drive) reload() bool {
 	old := d.l.position()
 	fresh, err := d.l.restore(context.WithoutCancel(d.ctx))
 	if err != nil {
-		d.h.fault(old.about(""), err)
+		_ = d.l.fault(old.about(""), err)
 		return false
 	}
 	d.l.move(fresh)
 	switch {
 	case fresh.op == nil || fresh.op.meta.OperationID != d.run.id:
-		d.endedElsewhere()
+		d.endedElsewhere(old.about(""))
 		return false
 	case fresh.op.seq == old.op.seq: // it was the configuration that changed
 		return true
@@ -232,7 +234,7 @@ func (d *drive) reload() bool {
 }
 
 // endedElsewhere answers Wait from lane.lastResult.
-func (d *drive) endedElsewhere() {
+func (d *drive) endedElsewhere(about About) {
 	last, err := d.l.LastResult(context.WithoutCancel(d.ctx))
 	d.l.mu.Lock()
 	d.l.driving = false
@@ -243,6 +245,7 @@ func (d *drive) endedElsewhere() {
 	case last == nil || last.OperationID != d.run.id:
 		d.run.seal(fmt.Errorf("harness: run %s: %w", d.run.id, ErrUnknownOutcome))
 	default:
+		d.l.post(RunEnd{about, *last})
 		d.run.set(&Result{Ended: last})
 	}
 }
@@ -257,25 +260,25 @@ func (d *drive) request() (event, bool) {
 		return nil, false
 	}
 	req, err := d.h.buildRequest(d.ctx, p.leaf, pend)
-	if err != nil {
-		if d.ctx.Err() == nil {
-			d.h.fault(about, err)
-		}
+	unsent := err != nil && errors.Is(err, pistore.ErrInvalid) // by what is stored, or by a projector
+	if d.ctx.Err() != nil {
+		return nil, false
+	}
+	if err != nil && !unsent {
+		_ = d.l.fault(about, err)
+		d.l.deliver()
 		return nil, false
 	}
 	if pend.Attempt > 1 {
 		d.l.emit(RetryStart{about, pend.Attempt})
 	}
 	d.l.emit(MessageStart{about, pend.ResponseEntryID, pend.Attempt})
-	model, _, _ := d.h.env.providers.Model(pend.Context.Configuration.Model)
-	resp, panicked := d.stream(model, req, func(delta provider.Delta) {
-		d.l.emit(MessageUpdate{about, pend.ResponseEntryID, delta})
-	})
+	resp := provider.Response{Message: provider.Empty(req, "", session.StopError, fmt.Sprintf("The context cannot be sent: %v", err))}
+	if !unsent {
+		resp = d.stream(about, pend, req)
+	}
 	if d.ctx.Err() != nil {
 		return nil, false // closed: the attempt stays in flight
-	}
-	if panicked != nil {
-		d.l.emit(HandlerError{about, "provider " + req.Model.Provider, panicked})
 	}
 	ev := settledResponse(resp, req, d.h.clock.Read())
 	d.l.emit(MessageEnd{about, pend.ResponseEntryID, ev.message})
@@ -283,15 +286,48 @@ func (d *drive) request() (event, bool) {
 }
 
 // stream calls the provider; a panic in it is an error response.
-func (d *drive) stream(p provider.Provider, req provider.Request, deltas func(provider.Delta)) (resp provider.Response, panicked error) {
-	defer d.h.handler("provider " + p.Name())()
+func (d *drive) stream(about About, pend *registers.AssistantPending, req provider.Request) (resp provider.Response) {
+	name := "provider " + req.Model.Provider
+	defer d.h.handler(name)()
+	updates := &reports{d: d}
+	defer updates.end()
 	defer func() {
 		if r := recover(); r != nil {
-			panicked = fmt.Errorf("panic: %v", r)
-			resp = provider.Response{Message: provider.Empty(req, "", session.StopError, "The provider failed: "+panicked.Error())}
+			err := fmt.Errorf("panic: %v", r)
+			d.l.emit(HandlerError{about, name, err})
+			resp = provider.Response{Message: provider.Empty(req, "", session.StopError, "The provider failed: "+err.Error())}
 		}
 	}()
-	return p.Stream(d.ctx, req, deltas), nil
+	return d.h.env.providers[req.Model.Provider].Stream(d.ctx, req, func(delta provider.Delta) {
+		updates.emit(MessageUpdate{about, pend.ResponseEntryID, delta})
+	})
+}
+
+// reports are what application code tells while it runs. Behind its end, and
+// when the harness is closed, they are dropped.
+type reports struct {
+	d  *drive
+	mu sync.Mutex // guards over
+	// over: the code returned, and its end was or will be told.
+	over bool
+}
+
+func (r *reports) emit(ev Event) {
+	r.mu.Lock()
+	drop := r.over || r.d.ctx.Err() != nil
+	if !drop {
+		r.d.l.post(ev)
+	}
+	r.mu.Unlock()
+	if !drop {
+		r.d.l.deliver()
+	}
+}
+
+func (r *reports) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
 }
 
 // tools starts those of the pending calls that do not run yet, in source
@@ -315,10 +351,10 @@ func (d *drive) startTool(index int) {
 	call.Arguments = p.op.args[index]
 	about := p.about(batch.StepID)
 	t := d.l.gate.announce(EffectTool, d.l.name, func() pistore.JSON { return describeCall(call, id) })
-	d.h.work.Add(1)
+	d.h.enter()
 	d.l.gate.enter()
 	go func() {
-		defer d.h.work.Done()
+		defer d.h.leave()
 		defer d.l.gate.leave()
 		if d.l.gate.pass(d.ctx, t) != nil {
 			return
@@ -340,8 +376,8 @@ func (d *drive) execute(about About, id pistore.ID, call session.ToolCall) (resu
 		return errorResult(fmt.Sprintf("There is no tool named %q.", call.Name))
 	}
 	defer d.h.handler("tool " + call.Name)()
-	var over atomic.Bool
-	defer over.Store(true)
+	updates := &reports{d: d}
+	defer updates.end()
 	defer func() {
 		if r := recover(); r != nil {
 			d.l.emit(HandlerError{about, "tool " + call.Name, fmt.Errorf("panic: %v", r)})
@@ -350,11 +386,7 @@ func (d *drive) execute(about About, id pistore.ID, call session.ToolCall) (resu
 	}()
 	out, err := t.Execute(d.ctx, tool.Call{
 		ID: call.ID, Arguments: call.Arguments, IdempotencyKey: string(id),
-		Progress: func(text string) {
-			if !over.Load() {
-				d.l.emit(ToolUpdate{about, id, text})
-			}
-		},
+		Progress: func(text string) { updates.emit(ToolUpdate{about, id, text}) },
 	})
 	return settledResult(call, out, err)
 }
@@ -368,6 +400,32 @@ func (d *drive) sleep(until pistore.UnixMS) (event, bool) {
 		return nil, false
 	}
 	return due{}, true
+}
+
+// deliver hands on what waits for the listener, unless somebody does already.
+// What comes in meanwhile is for a goroutine of its own, so that nobody is kept
+// by the news of others. The caller is counted in and does not hold the line.
+func (l *Lane) deliver() {
+	n := l.events.claim()
+	if n == 0 {
+		return
+	}
+	for range n {
+		ev, _ := l.events.next()
+		l.hand(ev)
+	}
+	if !l.events.rest() {
+		return
+	}
+	l.h.enter()
+	l.gate.enter()
+	go func() {
+		defer l.h.leave()
+		defer l.gate.leave()
+		for ev, ok := l.events.next(); ok; ev, ok = l.events.next() {
+			l.hand(ev)
+		}
+	}()
 }
 
 // handler counts application code in, by name, and returns what counts it out.

@@ -146,10 +146,16 @@ func (ConfigUpdate) isHarnessEvent()   {}
 func (HandlerError) isHarnessEvent()   {}
 func (Fault) isHarnessEvent()          {}
 
-// committed turns the writes of a durable transaction into events, those that
-// the rows asked for around them: turn starts before, the rest behind.
+// committed turns the writes of a durable transaction into events, with what
+// the rows have to tell behind them; only the start of a run comes before what
+// it starts with.
 func committed(about About, tx pistore.Tx, r pistore.Receipt, news []Event) []Event {
 	var out []Event
+	if len(news) > 0 {
+		if start, ok := news[0].(RunStart); ok {
+			out, news = append(out, start), news[1:]
+		}
+	}
 	for i, w := range tx.Writes {
 		switch w := w.(type) {
 		case pistore.InsertEntry:

@@ -103,6 +103,9 @@ func (g *gate) announce(kind EffectKind, lane string, detail func() pistore.JSON
 // the context ends; the effect must not be executed then.
 func (g *gate) pass(ctx context.Context, t *ticket) error {
 	if t == nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return g.sealed

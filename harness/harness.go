@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +52,10 @@ type Options struct {
 
 	Drive Drive
 	// OnEvent is called with every event, one at a time for each lane. It must
-	// return soon; a panic in it is reported and goes no further.
+	// return soon; a panic in it is reported and goes no further. It may call
+	// back into the lane. What waits for it waits for ever if it does not
+	// return: [Harness.Close] without a deadline, and in manual drive Step and
+	// Settle of its lane, are not to be called from it.
 	OnEvent func(Event)
 
 	// Clock, Rand and Sleep replace the system's. Sleep returns at the
@@ -75,12 +79,13 @@ type Harness struct {
 
 	ctx    context.Context // ends when the harness is closed or faulted
 	cancel context.CancelFunc
-	work   sync.WaitGroup // every goroutine of every lane
 
 	mu     sync.Mutex // guards what follows
 	lanes  map[string]*Lane
 	sealed error          // why nothing is admitted any more: ErrClosed or ErrFaulted
 	active map[string]int // handlers under way, by name, for Close to tell
+	busy   int            // goroutines of lanes, and whoever holds a line: what Close waits for
+	still  chan struct{}  // closed while busy is 0
 }
 
 // New returns a harness over an open session, which stays the caller's to
@@ -93,8 +98,9 @@ func New(storage pistore.Storage, o Options) (*Harness, error) {
 	}
 	h := &Harness{
 		storage: storage, env: env, projectors: o.Projectors, drive: o.Drive, onEvent: o.OnEvent,
-		clock: o.Clock, sleep: o.Sleep, lanes: map[string]*Lane{}, active: map[string]int{},
+		clock: o.Clock, sleep: o.Sleep, lanes: map[string]*Lane{}, active: map[string]int{}, still: make(chan struct{}),
 	}
+	close(h.still)
 	if o.SystemPrompt != "" {
 		h.system = session.TextContent(o.SystemPrompt)
 	}
@@ -134,12 +140,13 @@ func newEnvironment(o Options) (environment, error) {
 		env.seed.ThinkingLevel = "off"
 	}
 	if env.seed.ActiveToolNames == nil {
-		env.seed.ActiveToolNames = append([]string{}, o.Tools.Names()...)
+		env.seed.ActiveToolNames = o.Tools.Names()
 	}
+	env.seed.ActiveToolNames = append([]string{}, env.seed.ActiveToolNames...)
 	if env.retryPolicy == (registers.RetryPolicy{}) {
 		env.retryPolicy = registers.RetryPolicy{MaxAttempts: 4, BaseDelayMS: 2000}
 	}
-	if env.retryPolicy.MaxAttempts < 1 || env.retryPolicy.BaseDelayMS < 0 {
+	if p := env.retryPolicy; p.MaxAttempts < 1 || p.MaxAttempts > pistore.MaxSeq || p.BaseDelayMS < 0 || p.BaseDelayMS > pistore.MaxSeq {
 		return env, fmt.Errorf("%w: retry policy of %d attempts from %d ms", pistore.ErrInvalid, env.retryPolicy.MaxAttempts, env.retryPolicy.BaseDelayMS)
 	}
 	if o.StreamOptions != "" {
@@ -181,25 +188,64 @@ func (h *Harness) Lane(ctx context.Context, name string) (*Lane, error) {
 // cancelled, nothing is written, and commits under way finish. What is stored
 // is what a SIGKILL would have left. Handlers that still run when ctx ends are
 // abandoned and named in the error; they can commit nothing any more. Close is
-// idempotent. The storage stays open.
+// idempotent: a later call waits for those again. The storage stays open.
 func (h *Harness) Close(ctx context.Context) error {
 	h.seal(fmt.Errorf("harness: %w", pistore.ErrClosed))
-	done := make(chan struct{})
-	go func() {
-		h.work.Wait()
-		close(done)
-	}()
+	h.mu.Lock()
+	still := h.still
+	h.mu.Unlock()
 	select {
-	case <-done:
+	case <-still:
+		return nil
+	default:
+	}
+	select {
+	case <-still:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("harness: closed with handlers abandoned: %s: %w", h.handlers(), ctx.Err())
 	}
 }
 
-// seal refuses everything from now on and lets every Wait return.
-func (h *Harness) seal(cause error) {
+// admit counts in a caller who wants to decide something, unless the harness
+// is sealed: what was admitted before Close is over when Close returns.
+func (h *Harness) admit() error {
 	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sealed != nil {
+		return h.sealed
+	}
+	h.enterLocked()
+	return nil
+}
+
+// enter counts in a goroutine that starts; whoever starts it is counted in too.
+func (h *Harness) enter() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.enterLocked()
+}
+
+func (h *Harness) enterLocked() {
+	if h.busy == 0 {
+		h.still = make(chan struct{})
+	}
+	h.busy++
+}
+
+func (h *Harness) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.busy--; h.busy == 0 {
+		close(h.still)
+	}
+}
+
+// seal refuses everything from now on and lets every Wait return. It reports
+// whether the harness had not faulted before.
+func (h *Harness) seal(cause error) bool {
+	h.mu.Lock()
+	first := !errors.Is(h.sealed, pistore.ErrFaulted)
 	if h.sealed == nil {
 		h.sealed = cause
 	}
@@ -214,6 +260,7 @@ func (h *Harness) seal(cause error) {
 		l.gate.seal(cause)
 		l.run().seal(cause)
 	}
+	return first
 }
 
 // handlers names the application code that still runs.
@@ -230,36 +277,10 @@ func (h *Harness) sealedBy() error {
 	return h.sealed
 }
 
-// fault stops every lane: the outcome of a commit is unknown, or what is stored
-// is not what it must be.
-func (h *Harness) fault(about About, cause error) error {
-	err := fmt.Errorf("harness: %w", cause)
-	if !errors.Is(cause, pistore.ErrFaulted) {
-		err = fmt.Errorf("harness: %w: %w", pistore.ErrFaulted, cause)
-	}
-	h.seal(err)
-	h.emit(Fault{about, cause})
-	return h.sealedBy()
-}
-
-// emit hands an event to the listener, whose panics end with it.
-func (h *Harness) emit(ev Event) {
-	if h.onEvent == nil {
-		return
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			if _, failing := ev.(HandlerError); !failing {
-				h.emit(HandlerError{Handler: "listener", Err: fmt.Errorf("panic: %v", r)})
-			}
-		}
-	}()
-	h.onEvent(ev)
-}
-
 // sleepReally waits by the wall clock; an instant that has passed is no wait.
 func (h *Harness) sleepReally(ctx context.Context, until pistore.UnixMS) error {
-	timer := time.NewTimer(time.Duration(until-h.clock.Read()) * time.Millisecond)
+	const longestMS = pistore.UnixMS(math.MaxInt64 / time.Millisecond) // some 292 years
+	timer := time.NewTimer(time.Duration(min(until-h.clock.Read(), longestMS)) * time.Millisecond)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -49,8 +49,8 @@ func (l *Lane) take(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := l.h.sealedBy(); err != nil {
-		l.give()
+	if err := l.h.admit(); err != nil {
+		<-l.line
 		return err
 	}
 	return nil
@@ -60,7 +60,8 @@ func (l *Lane) take(ctx context.Context) error {
 // so that a listener may call back into the lane.
 func (l *Lane) give() {
 	<-l.line
-	l.events.deliver(l.h.emit)
+	l.deliver()
+	l.h.leave()
 }
 
 func (l *Lane) position() *position {
@@ -97,7 +98,11 @@ func (l *Lane) restoreOnce(ctx context.Context) error {
 	l.move(p)
 	if p.op != nil {
 		run := newRun(p.op.meta.OperationID, l.name)
-		run.set(&Result{Suspended: &Suspension{Reason: SuspendRestored}})
+		why := &Suspension{Reason: SuspendRestored}
+		if what := beyond(p.op); what != "" {
+			why = &Suspension{SuspendUnsupported, what}
+		}
+		run.set(&Result{Suspended: why})
 		l.adopt(run)
 	}
 	return nil
@@ -165,6 +170,7 @@ func (l *Lane) SetConfiguration(ctx context.Context, c registers.LaneConfigurati
 	p := *l.position()
 	p.config, p.configSeq = &c, r.Seqs[0]
 	l.move(&p)
+	c.ActiveToolNames = slices.Clone(c.ActiveToolNames) // a listener's own
 	l.post(ConfigUpdate{p.about(""), c})
 	return nil
 }
@@ -200,6 +206,11 @@ func (in Prompt) messages(now pistore.UnixMS) ([]session.Message, error) {
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%w: the prompt is empty", ErrInvalidMessage)
+	}
+	for i, m := range out {
+		if _, err := readBack(m); err != nil {
+			return nil, fmt.Errorf("%w: message %d: %w", ErrInvalidMessage, i, err)
+		}
 	}
 	return out, nil
 }
@@ -316,7 +327,20 @@ func (l *Lane) rejected(ctx context.Context, err error) error {
 	if sealed := l.h.sealedBy(); sealed != nil {
 		return sealed
 	}
-	return l.h.fault(About{Lane: l.name}, err)
+	return l.fault(About{Lane: l.name}, err)
+}
+
+// fault stops every lane: the outcome of a commit is unknown, or what is stored
+// is not what it must be. It tells of it once, when the caller delivers.
+func (l *Lane) fault(about About, cause error) error {
+	err := fmt.Errorf("harness: %w", cause)
+	if !errors.Is(cause, pistore.ErrFaulted) {
+		err = fmt.Errorf("harness: %w: %w", pistore.ErrFaulted, cause)
+	}
+	if l.h.seal(err) {
+		l.post(Fault{about, cause})
+	}
+	return l.h.sealedBy()
 }
 
 // commit makes a change durable and moves the lane to p. The caller holds the
@@ -327,9 +351,11 @@ func (l *Lane) commit(ctx context.Context, p *position, c *change) error {
 	if err != nil {
 		return err
 	}
-	about := c.from.about("")
-	if p.op != nil {
-		about = p.about(stepOf(p.op.run.Phase))
+	// What a change settles belongs to the turn that it was made from, whatever
+	// turn it leads to.
+	about := p.about("")
+	if c.from.op != nil {
+		about = c.from.about(stepOf(c.from.op.run.Phase))
 	}
 	l.move(c.advance(p, tx, r))
 	for _, ev := range committed(about, tx, r, c.news) {
@@ -338,7 +364,7 @@ func (l *Lane) commit(ctx context.Context, p *position, c *change) error {
 	return nil
 }
 
-// post queues an event behind those before it; give delivers it.
+// post queues an event behind those before it; deliver hands it on.
 func (l *Lane) post(ev Event) {
 	if l.h.onEvent != nil {
 		l.events.add(ev)
@@ -348,15 +374,27 @@ func (l *Lane) post(ev Event) {
 // emit posts and delivers an event of somebody who does not hold the line.
 func (l *Lane) emit(ev Event) {
 	l.post(ev)
-	l.events.deliver(l.h.emit)
+	l.deliver()
 }
 
-// eventQueue keeps events in order and hands them on one at a time: whoever is
-// delivering takes over what comes in meanwhile.
+// hand gives an event to the listener, whose panics end with it.
+func (l *Lane) hand(ev Event) {
+	defer l.h.handler("listener")()
+	defer func() {
+		if r := recover(); r != nil {
+			if _, failing := ev.(HandlerError); !failing {
+				l.hand(HandlerError{About{Lane: l.name}, "listener", fmt.Errorf("panic: %v", r)})
+			}
+		}
+	}()
+	l.h.onEvent(ev)
+}
+
+// eventQueue keeps events in order; they are handed on one at a time.
 type eventQueue struct {
 	mu      sync.Mutex // guards what follows
 	waiting []Event
-	busy    bool
+	busy    bool // somebody delivers
 }
 
 func (q *eventQueue) add(ev Event) {
@@ -365,19 +403,36 @@ func (q *eventQueue) add(ev Event) {
 	q.waiting = append(q.waiting, ev)
 }
 
-func (q *eventQueue) deliver(to func(Event)) {
+// claim makes the caller the one who delivers, and says how many events wait;
+// 0: there are none, or somebody delivers already and goes on with them.
+func (q *eventQueue) claim() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.busy {
-		return
+		return 0
 	}
-	q.busy = true
-	for len(q.waiting) > 0 {
-		ev := q.waiting[0]
-		q.waiting = q.waiting[1:]
-		q.mu.Unlock()
-		to(ev)
-		q.mu.Lock()
+	q.busy = len(q.waiting) > 0
+	return len(q.waiting)
+}
+
+// next returns the event to hand on, and false, which ends the claim, when
+// there is none.
+func (q *eventQueue) next() (Event, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		q.busy = false
+		return nil, false
 	}
-	q.busy = false
+	ev := q.waiting[0]
+	q.waiting = q.waiting[1:]
+	return ev, true
+}
+
+// rest reports whether events wait; if not, the claim ends.
+func (q *eventQueue) rest() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.busy = len(q.waiting) > 0
+	return q.busy
 }

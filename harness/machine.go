@@ -139,6 +139,9 @@ func beyond(op *operation) string {
 		return string(registers.KindOf(op.other))
 	}
 	run := op.run
+	if op.meta.RequestID != "" {
+		return "request"
+	}
 	switch run.Phase.(type) {
 	case *registers.RunCompaction:
 		return "compaction within a run"

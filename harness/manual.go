@@ -32,13 +32,13 @@ func (l *Lane) StepEffect(ctx context.Context, id int64) (Effect, error) {
 	return e, l.gate.settle(ctx)
 }
 
-// RunToCompletion steps until the run ends or is suspended.
+// RunToCompletion steps until the lane's run ends or is suspended.
 func (l *Lane) RunToCompletion(ctx context.Context) (Result, error) {
 	run := l.run()
 	if run == nil {
 		return Result{}, ErrNothingToResume
 	}
-	for l.gate.manual {
+	for l.gate.manual && !run.rests() {
 		if _, err := l.Step(ctx); errors.Is(err, ErrNotParked) {
 			break
 		} else if err != nil {

@@ -31,6 +31,8 @@ type operation struct {
 	seq   pistore.Seq          // of op.state
 	batch []session.ToolCall   // calls of the response behind an open tool batch, in call order
 	args  map[int]pistore.JSON // effective arguments of the batch's started calls, by index
+	// output is what restore found of the output of calls that were interrupted.
+	output map[int]registers.ToolOutput
 }
 
 // environment is what the machine may know of the process around it. Everything
@@ -47,7 +49,7 @@ type environment struct {
 // missing names the first model or tool of a configuration that is not there,
 // or is empty.
 func (env *environment) missing(c registers.LaneConfiguration) string {
-	if _, _, known := env.providers.Model(c.Model); !known {
+	if _, known := env.model(c.Model); !known {
 		return "model " + c.Model.Provider + "/" + c.Model.ModelID
 	}
 	for _, name := range c.ActiveToolNames {
@@ -56,6 +58,17 @@ func (env *environment) missing(c registers.LaneConfiguration) string {
 		}
 	}
 	return ""
+}
+
+// model looks a model up. It is application code; one that panics knows none.
+func (env *environment) model(ref registers.ModelRef) (m provider.Model, known bool) {
+	defer func() {
+		if recover() != nil {
+			m, known = provider.Model{}, false
+		}
+	}()
+	_, m, known = env.providers.Model(ref)
+	return m, known
 }
 
 // configuration is the lane's, or the seed where none is stored yet.
@@ -71,7 +84,7 @@ func (p *position) withPhase(ph registers.Phase) *position {
 	next, op := *p, *p.op
 	op.run.Phase = ph
 	if _, tools := ph.(*registers.Tools); !tools {
-		op.batch, op.args = nil, nil
+		op.batch, op.args, op.output = nil, nil, nil
 	}
 	next.op = &op
 	return &next

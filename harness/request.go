@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"pistore"
 	"pistore/provider"
@@ -14,18 +15,24 @@ import (
 // What goes out to a provider or a tool, and what comes back, brought into the
 // form that the machine takes.
 
-// buildRequest projects the conversation up to the leaf into a request.
-func (h *Harness) buildRequest(ctx context.Context, leaf pistore.ID, pend *registers.AssistantPending) (provider.Request, error) {
+// buildRequest projects the conversation up to the leaf into a request. What
+// is stored and has no projection, and a projector that panics, is ErrInvalid.
+func (h *Harness) buildRequest(ctx context.Context, leaf pistore.ID, pend *registers.AssistantPending) (req provider.Request, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: panic: %v", pistore.ErrInvalid, r)
+		}
+	}()
+	c := pend.Context
+	req = provider.Request{
+		Model: c.Configuration.Model, ThinkingLevel: c.Configuration.ThinkingLevel, System: h.system,
+		Options: c.StreamOptions, MaxOutputTokens: pend.IntendedOutputLimit, Attempt: pend.Attempt,
+	}
 	projected, err := session.ProjectBranch(ctx, h.storage, leaf, h.projectors)
 	if err != nil {
-		return provider.Request{}, err
+		return req, err
 	}
-	c := pend.Context
-	req := provider.Request{
-		Model: c.Configuration.Model, ThinkingLevel: c.Configuration.ThinkingLevel, System: h.system,
-		Messages: forProvider(projected), Options: c.StreamOptions,
-		MaxOutputTokens: pend.IntendedOutputLimit, Attempt: pend.Attempt,
-	}
+	req.Messages = forProvider(projected)
 	for _, name := range c.Configuration.ActiveToolNames {
 		if t, ok := h.env.tools.Lookup(name); ok {
 			req.Tools = append(req.Tools, provider.ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
@@ -37,52 +44,94 @@ func (h *Harness) buildRequest(ctx context.Context, leaf pistore.ID, pend *regis
 // settledResponse checks what a provider returned. A malformed response becomes
 // an error response, which is never retried.
 func settledResponse(resp provider.Response, req provider.Request, now pistore.UnixMS) responded {
-	ev := responded{message: resp.Message, retryable: resp.Retryable, retryAfterMS: max(resp.RetryAfterMS, 0), overflow: resp.Overflow}
-	if problem := malformed(resp.Message); problem != "" {
-		ev = responded{message: provider.Empty(req, "", session.StopError, "The provider gave a malformed response: "+problem)}
+	ev := responded{retryable: resp.Retryable, retryAfterMS: resp.RetryAfterMS, overflow: resp.Overflow}
+	msg, problem := wellFormed(resp.Message)
+	if problem != "" {
+		ev = responded{}
+		msg = provider.Empty(req, "", session.StopError, "The provider gave a malformed response: "+problem)
 	}
-	msg := *ev.message
 	if msg.Usage == "" {
 		msg.Usage = zeroUsage
 	}
 	msg.Timestamp = now
-	ev.message = &msg
+	ev.message = msg
 	return ev
 }
 
-// malformed names what keeps a response from being stored and executed, or is
-// empty.
-func malformed(msg *session.AssistantMessage) string {
-	if msg == nil {
-		return "no message"
+// Bounds of what a response may call. op.state names each call of a batch and is
+// written anew whenever one settles, and a result repeats id and name.
+const (
+	maxCalls     = 4096
+	maxNameBytes = 16 << 10
+)
+
+// wellFormed returns a response as a restart would read it, so that what is
+// executed is what is stored, or names what keeps it from being either.
+func wellFormed(given *session.AssistantMessage) (msg *session.AssistantMessage, problem string) {
+	if given == nil {
+		return nil, "no message"
 	}
+	stored, err := readBack(given)
+	if err != nil {
+		return nil, err.Error()
+	}
+	msg = stored.(*session.AssistantMessage)
 	switch msg.StopReason {
 	case session.StopStop, session.StopLength, session.StopToolUse, session.StopError, session.StopAborted, session.StopDeferred:
 	default:
-		return fmt.Sprintf("stop reason %.40q", string(msg.StopReason))
+		return nil, fmt.Sprintf("stop reason %.40q", string(msg.StopReason))
+	}
+	calls := msg.ToolCalls()
+	if len(calls) > maxCalls {
+		return nil, fmt.Sprintf("%d tool calls, more than %d", len(calls), maxCalls)
 	}
 	seen := map[string]bool{}
-	for _, call := range msg.ToolCalls() {
-		switch {
-		case call.ID == "" || call.Name == "":
-			return "a tool call without id or name"
-		case seen[call.ID]:
-			return fmt.Sprintf("two tool calls with the id %.80q", call.ID)
+	for _, call := range calls {
+		if seen[call.ID] {
+			return nil, fmt.Sprintf("two tool calls with the id %.80q", call.ID)
 		}
 		seen[call.ID] = true
-		if _, err := pistore.CompactJSON(string(call.Arguments)); err != nil || !call.Arguments.IsObject() {
-			return fmt.Sprintf("the arguments of tool call %.80q are not a JSON object", call.ID)
+		if len(call.ID) > maxNameBytes || len(call.Name) > maxNameBytes {
+			return nil, fmt.Sprintf("the id or name of tool call %.80q is too long", call.ID)
 		}
 	}
-	if msg.Usage != "" {
-		if _, err := pistore.CompactJSON(string(msg.Usage)); err != nil || !msg.Usage.IsObject() {
-			return "the usage is not a JSON object"
+	if msg.Usage != "" && !msg.Usage.IsObject() {
+		return nil, "the usage is not a JSON object"
+	}
+	return msg, ""
+}
+
+// readBack returns a message as it comes back from the store. Blocks that have
+// no stored form, JSON that is none, and what a reader would refuse are errors
+// that match ErrInvalid or ErrTooLarge.
+func readBack(m session.Message) (stored session.Message, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", pistore.ErrInvalid, r)
+		}
+	}()
+	payload, err := pistore.CheckEntry(pistore.TypeMessage, "", session.MessagePayload(m))
+	if err != nil {
+		return nil, err
+	}
+	raw, _ := payload.Member("message")
+	if stored, err = session.ParseMessage(raw); err != nil {
+		return nil, err
+	}
+	var content []session.Block
+	switch stored := stored.(type) {
+	case *session.UserMessage:
+		content = stored.Content
+	case *session.ToolResultMessage:
+		content = stored.Content
+	}
+	for i, b := range content {
+		switch b.(type) {
+		case session.Thinking, session.ToolCall:
+			return nil, fmt.Errorf("%w: content[%d] is a block of a response", pistore.ErrInvalid, i)
 		}
 	}
-	if _, err := pistore.CheckEntry(pistore.TypeMessage, "", session.MessagePayload(msg)); err != nil {
-		return err.Error()
-	}
-	return ""
+	return stored, nil
 }
 
 // settledResult brings the outcome of a call into the form that is stored. A
@@ -93,27 +142,14 @@ func settledResult(call session.ToolCall, out tool.Result, err error) toolResult
 		return errorResult(err.Error())
 	}
 	r := toolResult{content: out.Content, details: out.Details, usage: out.Usage, isError: out.IsError, terminate: out.Terminate}
-	problem := ""
-	if r.usage != "" {
-		if _, err := pistore.CompactJSON(string(r.usage)); err != nil || !r.usage.IsObject() {
-			problem = "its usage is not a JSON object"
-		}
+	_, err = readBack(&session.ToolResultMessage{
+		ToolCallID: call.ID, ToolName: call.Name, Content: r.content, Details: r.details, Usage: r.usage,
+	})
+	if err == nil && r.usage != "" && !strings.HasPrefix(strings.TrimSpace(string(r.usage)), "{") {
+		err = fmt.Errorf("%w: its usage is no JSON object", pistore.ErrInvalid)
 	}
-	if r.details != "" {
-		if _, err := pistore.CompactJSON(string(r.details)); err != nil {
-			problem = "its details are not JSON"
-		}
-	}
-	if problem == "" {
-		payload := session.MessagePayload(&session.ToolResultMessage{
-			ToolCallID: call.ID, ToolName: call.Name, Content: r.content, Details: r.details, Usage: r.usage,
-		})
-		if _, err := pistore.CheckEntry(pistore.TypeMessage, "", payload); err != nil {
-			problem = err.Error()
-		}
-	}
-	if problem != "" {
-		return errorResult("The tool ran, but its result cannot be stored: " + problem)
+	if err != nil {
+		return errorResult("The tool ran, but its result cannot be stored: " + err.Error())
 	}
 	return r
 }

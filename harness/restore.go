@@ -85,7 +85,7 @@ func (h *Harness) restoreNamed(ctx context.Context, p *position) error {
 		if p.op, state, err = h.restoreOperation(ctx, p, id); err != nil {
 			return err
 		}
-		entryIDs = append(entryIDs, registers.EntryIDs(state)...)
+		entryIDs = append(append(entryIDs, p.op.meta.EntryIDs()...), registers.EntryIDs(state)...)
 		absent = append(absent, registers.ReservedIDs(state)...)
 		keys := registers.Keys(id, state)
 		required += len(registers.RequiredKeys(id, state)) - 2
@@ -194,11 +194,22 @@ func (h *Harness) restoreBatch(p *position, entries map[pistore.ID]pistore.Entry
 	if len(p.op.batch) != len(batch.Calls) {
 		return h.corrupt(at, 21, fmt.Sprintf("response %s makes %d calls, the batch has %d", batch.AssistantEntryID, len(p.op.batch), len(batch.Calls)))
 	}
-	p.op.args = map[int]pistore.JSON{}
-	for i := range batch.Calls {
-		key := registers.ToolKey(p.op.meta.OperationID, batch.StepID, int64(i))
+	p.op.args, p.op.output = map[int]pistore.JSON{}, map[int]registers.ToolOutput{}
+	for i, call := range batch.Calls {
+		if call.SourceIndex != int64(i) {
+			return h.corrupt(at, 21, fmt.Sprintf("call %d of the batch has the source index %d", i, call.SourceIndex))
+		}
+		key := registers.ToolKey(p.op.meta.OperationID, batch.StepID, call.SourceIndex)
 		if r, ok := found[pistore.Address{Namespace: registers.OpToolArgsNS, Key: key}]; ok {
+			if err := registers.CheckToolArgs(r.Value); err != nil {
+				return h.corrupt(r.Address(), 21, err.Error())
+			}
 			p.op.args[i] = r.Value
+		}
+		if r, ok := found[pistore.Address{Namespace: registers.OpToolOutputNS, Key: key}]; ok {
+			if p.op.output[i], err = registers.DecodeToolOutput(r.Value); err != nil {
+				return h.corrupt(r.Address(), 21, err.Error())
+			}
 		}
 	}
 	return nil

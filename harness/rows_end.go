@@ -41,13 +41,16 @@ func terminate(p *position, result registers.LastResult, c *change) *position {
 // applyResumed is recovery: what was in flight when the process died is
 // unknown, and a stated policy covers it. Everything else goes on as planned.
 func applyResumed(p *position, env *environment, m mint, c *change) *position {
+	if beyond(p.op) != "" {
+		return p // not even what was in flight is ours to settle
+	}
 	switch ph := p.op.run.Phase.(type) {
 	case *registers.AssistantPending:
 		return recoverRequest(p, ph, m, c)
 	case *registers.Tools:
 		for i, call := range ph.Calls {
 			if call.Status == registers.CallEffectPending && !replayable(call, p.op.batch[i].Name, env) {
-				p = applyToolSettled(p, i, errorResult(interruptedText(p.op.batch[i].Name, call.ResultEntryID)), m, c)
+				p = applyToolSettled(p, i, interrupted(p, i, call.ResultEntryID), m, c)
 				c.moved = true
 			}
 		}
@@ -75,6 +78,18 @@ func replayable(call registers.Call, name string, env *environment) bool {
 	return call.Replay == registers.ReplaySafe && ok && t.Replay == registers.ReplaySafe
 }
 
-func interruptedText(name string, id pistore.ID) string {
-	return fmt.Sprintf("The process ended while tool %q ran (call %s). Its effect may have happened, in part or in whole. Check before you repeat it.", name, id)
+// interrupted is the result of a call whose outcome nobody knows, with what its
+// tool had reported until then.
+func interrupted(p *position, index int, id pistore.ID) toolResult {
+	text := fmt.Sprintf("The process ended while tool %q ran (call %s). Its effect may have happened, in part or in whole. Check before you repeat it.",
+		p.op.batch[index].Name, id)
+	out, ok := p.op.output[index]
+	if !ok {
+		return errorResult(text)
+	}
+	text += "\nIts output until then:\n" + out.Head
+	if out.DroppedBytes > 0 {
+		text += fmt.Sprintf("\n[… %d bytes left out …]\n", out.DroppedBytes)
+	}
+	return errorResult(text + out.Tail)
 }

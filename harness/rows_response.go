@@ -27,16 +27,20 @@ func applyBeginStep(p *position, env *environment, m mint, c *change) *position 
 
 func applyIntend(p *position, env *environment, m mint) *position {
 	ready := p.op.run.Phase.(*registers.AssistantReady)
-	_, model, _ := env.providers.Model(ready.Context.Configuration.Model)
+	model, _ := env.model(ready.Context.Configuration.Model)
 	return p.withPhase(&registers.AssistantPending{
 		Context:             ready.Context,
 		Attempt:             ready.NextAttempt,
 		ResponseEntryID:     m.New(),
 		UsageID:             m.New(),
-		IntendedOutputLimit: model.MaxOutputTokens,
-		ContextWindow:       model.ContextWindow,
+		IntendedOutputLimit: storable(model.MaxOutputTokens),
+		ContextWindow:       storable(model.ContextWindow),
 	})
 }
+
+// storable brings a number that a provider gave into the range that op.state
+// takes.
+func storable(n int64) int64 { return min(max(n, 0), pistore.MaxSeq) }
 
 // applyResponse settles the attempt in flight: response, usage and what comes
 // next become durable together.
@@ -113,7 +117,7 @@ func planBatch(p *position, pend *registers.AssistantPending, calls []session.To
 		batch.Calls = append(batch.Calls, registers.Call{Status: registers.CallPlanned, SourceIndex: int64(i), ResultEntryID: m.At(at)})
 	}
 	p = p.withPhase(batch)
-	p.op.batch, p.op.args = calls, map[int]pistore.JSON{}
+	p.op.batch, p.op.args, p.op.output = calls, map[int]pistore.JSON{}, nil
 	return p
 }
 
@@ -121,7 +125,7 @@ func applyRetry(p *position, pend *registers.AssistantPending, ev responded, m m
 	wait := &registers.AssistantRetryWait{
 		Context:      pend.Context,
 		NextAttempt:  pend.Attempt + 1,
-		NotBefore:    m.Now() + pistore.UnixMS(retryDelayMS(pend.Context.RetryPolicy, pend.Attempt, ev.retryAfterMS)),
+		NotBefore:    min(m.Now()+pistore.UnixMS(retryDelayMS(pend.Context.RetryPolicy, pend.Attempt, storable(ev.retryAfterMS))), pistore.MaxSeq),
 		ErrorMessage: ev.message.ErrorMessage,
 	}
 	c.tell(RetryScheduled{p.about(pend.Context.StepID), wait.NextAttempt, wait.NotBefore, wait.ErrorMessage})

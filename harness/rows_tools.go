@@ -3,6 +3,7 @@ package harness
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"pistore"
 	"pistore/registers"
@@ -20,7 +21,13 @@ type toolResult struct {
 	terminate bool
 }
 
+// errorResult is an error in words. They are cut, since the text of an error
+// may have any length, and a result must have room in a transaction.
 func errorResult(text string) toolResult {
+	const maxBytes = 64 << 10
+	if len(text) > maxBytes {
+		text = strings.ToValidUTF8(text[:maxBytes], "") + "…"
+	}
 	return toolResult{content: session.TextContent(text), isError: true}
 }
 
@@ -29,12 +36,10 @@ func (p *position) withCall(index int, change func(*registers.Call)) *position {
 	batch := *p.op.run.Phase.(*registers.Tools)
 	batch.Calls = slices.Clone(batch.Calls)
 	change(&batch.Calls[index])
-	calls, args := p.op.batch, p.op.args
-	p = p.withPhase(&batch)
-	p.op.batch, p.op.args = calls, args
-	return p
+	return p.withPhase(&batch)
 }
 
+// argsKey is the key of a call in op.tool_args and op.tool_output.
 func (p *position) argsKey(step pistore.ID, index int) string {
 	return registers.ToolKey(p.op.meta.OperationID, step, int64(index))
 }
@@ -71,6 +76,9 @@ func applyToolSettled(p *position, index int, r toolResult, m mint, c *change) *
 			ID: m.New(), EntryID: id, Usage: r.usage,
 			Details: usageDetails{Lane: p.lane, OperationID: p.op.meta.OperationID, Purpose: "tool", Tool: call.Name}.encode(),
 		})
+	}
+	if _, partial := p.op.output[index]; partial {
+		c.cells = append(c.cells, pistore.DeleteRegister{Namespace: registers.OpToolOutputNS, Key: p.argsKey(batch.StepID, index)})
 	}
 	return p.withCall(index, func(k *registers.Call) {
 		*k = registers.Call{Status: registers.CallCompleted, SourceIndex: k.SourceIndex, ResultEntryID: id, Terminate: r.terminate}

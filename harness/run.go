@@ -81,6 +81,13 @@ func (r *Run) Wait(ctx context.Context) (Result, error) {
 	}
 }
 
+// rests reports whether Wait would return at once.
+func (r *Run) rests() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.result != nil || r.err != nil
+}
+
 // set changes what Wait returns; nil lets it wait.
 func (r *Run) set(result *Result) {
 	r.mu.Lock()

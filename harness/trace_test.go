@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -206,6 +207,27 @@ func (c *counter) Registers(ctx context.Context, at []pistore.Address) ([]pistor
 	return c.Storage.Registers(ctx, at)
 }
 
+func (c *counter) scan() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.scans++
+}
+
+func (c *counter) RegistersByPrefix(ctx context.Context, namespace, prefix string) iter.Seq2[pistore.Register, error] {
+	c.scan()
+	return c.Storage.RegistersByPrefix(ctx, namespace, prefix)
+}
+
+func (c *counter) Branch(ctx context.Context, q pistore.BranchQuery) iter.Seq2[pistore.Entry, error] {
+	c.scan()
+	return c.Storage.Branch(ctx, q)
+}
+
+func (c *counter) ScanEntries(ctx context.Context, q pistore.ScanQuery) iter.Seq2[pistore.Entry, error] {
+	c.scan()
+	return c.Storage.ScanEntries(ctx, q)
+}
+
 // Restore costs the same whatever the length of the session.
 func TestRestoreReadsAHandful(t *testing.T) {
 	for _, turns := range []int{10, 10_000} {
@@ -231,8 +253,8 @@ func TestRestoreReadsAHandful(t *testing.T) {
 			if lane.Run() == nil {
 				t.Fatal("the open run was not found")
 			}
-			if c.lookups > 5 || c.registerCalls > 3 || c.entryCalls != 1 {
-				t.Errorf("%d register look-ups, %d calls for registers, %d for entries", c.lookups, c.registerCalls, c.entryCalls)
+			if c.lookups > 5 || c.registerCalls > 3 || c.entryCalls != 1 || c.scans != 0 {
+				t.Errorf("%d register look-ups, %d calls for registers, %d for entries, %d scans", c.lookups, c.registerCalls, c.entryCalls, c.scans)
 			}
 		})
 	}
