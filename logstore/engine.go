@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -47,9 +46,6 @@ type engine struct {
 // caller keeps the lock if it fails.
 func openEngine(cfg engineConfig) (*engine, error) {
 	e := &engine{fault: newFault(), lock: cfg.lock, closeBound: cfg.closeBound}
-	if err := checkEngineFormat(cfg.base, cfg.dir); err != nil {
-		return nil, err
-	}
 	if cfg.level == pistore.Power && !cfg.readOnly {
 		if err := syncLogs(cfg.base, cfg.dir); err != nil {
 			return nil, err
@@ -112,27 +108,6 @@ func engineOptions(cfg engineConfig, e *engine) *pebble.Options {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return opts
-}
-
-// checkEngineFormat refuses a database of a newer engine before anything is
-// touched.
-func checkEngineFormat(base vfs.FS, dir string) error {
-	names, err := base.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		value, ok := strings.CutPrefix(name, "marker.format-version.")
-		if !ok {
-			continue
-		}
-		_, value, _ = strings.Cut(value, ".")
-		if v, err := strconv.ParseUint(value, 10, 63); err == nil && v > uint64(pebble.FormatNewest) {
-			return fmt.Errorf("logstore: %s: %w: engine format %d, this program knows %d",
-				dir, pistore.ErrNewerVersion, v, pebble.FormatNewest)
-		}
-	}
-	return nil
 }
 
 // listLogs returns the names of the logs in a folder.

@@ -46,6 +46,7 @@ var faultPoints = []faultPoint{
 // get ErrFaulted, none succeeds any more, Close returns, and the same process
 // finds every acknowledged commit again.
 func TestFault(t *testing.T) {
+	t.Parallel()
 	for _, point := range faultPoints {
 		for _, level := range point.levels {
 			for _, sessions := range []int{1, 64} {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"pistore"
@@ -37,7 +38,10 @@ func checkFolder(base vfs.FS, dir string) (bool, error) {
 	for _, name := range names {
 		switch name {
 		case formatName:
-			return true, checkFormat(base, dir)
+			if err := checkFormat(base, dir); err != nil {
+				return false, err
+			}
+			return true, checkEngineFormat(dir, names)
 		case lockName, ownerName, formatTmpName:
 			// What a creation that was cut short leaves.
 		default:
@@ -69,6 +73,22 @@ func checkFormat(base vfs.FS, dir string) error {
 	if version > layoutVersion {
 		return fmt.Errorf("logstore: %s: %w: layout %d, this program knows %d",
 			dir, pistore.ErrNewerVersion, version, layoutVersion)
+	}
+	return nil
+}
+
+// checkEngineFormat refuses a database that a newer engine has upgraded.
+func checkEngineFormat(dir string, names []string) error {
+	for _, name := range names {
+		value, ok := strings.CutPrefix(name, "marker.format-version.")
+		if !ok {
+			continue
+		}
+		_, value, _ = strings.Cut(value, ".")
+		if v, err := strconv.ParseUint(value, 10, 63); err == nil && v > uint64(pebble.FormatNewest) {
+			return fmt.Errorf("logstore: %s: %w: engine format %d, this program knows %d",
+				dir, pistore.ErrNewerVersion, v, pebble.FormatNewest)
+		}
 	}
 	return nil
 }

@@ -171,8 +171,12 @@ func killRNG(t *testing.T) *rand.Rand {
 // database, and checks that what was acknowledged is there, whole and in order,
 // with at most one more commit for each session.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	for _, level := range bothLevels {
-		t.Run(level.String(), func(t *testing.T) { testKill(t, level) })
+		t.Run(level.String(), func(t *testing.T) {
+			t.Parallel()
+			testKill(t, level)
+		})
 	}
 }
 
@@ -229,6 +233,7 @@ func testKill(t *testing.T, level pistore.Durability) {
 // Pebble with NoSync, which hands the commit to a buffer of its own process,
 // loses acknowledged commits.
 func TestKillSeesALoss(t *testing.T) {
+	t.Parallel()
 	rng := killRNG(t)
 	for n := 1; n <= 200; n++ {
 		dir := t.TempDir()
