@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pistore"
+	"pistore/memstore"
+	"pistore/session"
+	"pistore/verify"
+)
+
+var update = flag.Bool("update", false, "write the goldens")
+
+// memory returns a session in memory that holds a fixture.
+func memory(t *testing.T, fixture string) pistore.Storage {
+	t.Helper()
+	b := memstore.New(memstore.Options{
+		Clock: func() pistore.UnixMS { return 1741478400000 }, Rand: rand.NewChaCha8([32]byte{}),
+	})
+	s := must[pistore.Storage](t)(b.Create(t.Context(), pistore.Info{ID: "session-1", CreatedAt: 1741478400000, CWD: "/home/user/project"}))
+	t.Cleanup(func() { _ = b.Close() })
+	if err := makeFixture(t.Context(), s, fixture); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := must[[]byte](t)(os.ReadFile(path))
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; -update writes it):\n%s", name, diff)
+	}
+}
+
+// printed returns what a function writes on a paper without colour.
+func printed(t *testing.T, write func(*paper)) string {
+	t.Helper()
+	f := must[*os.File](t)(os.Create(filepath.Join(t.TempDir(), "out")))
+	p := newPaper(f)
+	write(p)
+	if err := errors.Join(p.flush(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(must[[]byte](t)(os.ReadFile(f.Name())))
+}
+
+func inspected(t *testing.T, s pistore.Storage) (*survey, inspectReport) {
+	t.Helper()
+	ctx := t.Context()
+	v := must[*survey](t)(takeSurvey(ctx, s))
+	checked := must[verify.Report](t)(verify.Check(ctx, s, verify.Options{}))
+	return v, buildReport(v, checked, 4096, func(id pistore.ID) []string { return toolNames(ctx, s, id) })
+}
+
+// The JSON shapes are a promise: fields are added, never renamed.
+func TestJSON(t *testing.T) {
+	for _, fixture := range []string{"tools", "tree", "damaged", "bare"} {
+		t.Run(fixture, func(t *testing.T) {
+			s := memory(t, fixture)
+			v, r := inspected(t, s)
+			tree, cells := v.tree(), v.cells()
+			r.Tree, r.Registers = &tree, &cells
+			golden(t, "inspect-"+fixture+".json", printed(t, func(p *paper) {
+				if err := p.object(r); err != nil {
+					t.Fatal(err)
+				}
+			}))
+			checked := must[verify.Report](t)(verify.Check(t.Context(), s, verify.Options{}))
+			golden(t, "verify-"+fixture+".json", printed(t, func(p *paper) {
+				if err := p.object(verifyReportOf(checked)); err != nil {
+					t.Fatal(err)
+				}
+			}))
+		})
+	}
+}
+
+func TestContextJSON(t *testing.T) {
+	s := memory(t, "tree")
+	for _, lane := range []string{"main", "thread-2"} {
+		leaf := must[pistore.ID](t)(laneLeaf(t.Context(), s, lane))
+		p := must[session.Projection](t)(session.New(s).Project(t.Context(), leaf, nil))
+		golden(t, "context-"+lane+".json", printed(t, func(paper *paper) {
+			if err := paper.object(contextOf(p)); err != nil {
+				t.Fatal(err)
+			}
+		}))
+	}
+}
+
+func TestShow(t *testing.T) {
+	for _, fixture := range []string{"tools", "tree", "bare"} {
+		s := memory(t, fixture)
+		tr := must[*transcript](t)(newTranscript(t.Context(), s, "main", 0))
+		for ext, writer := range map[string]func(*paper) transcriptWriter{
+			"txt":  func(p *paper) transcriptWriter { return &textTranscript{p: p} },
+			"md":   func(p *paper) transcriptWriter { return &markdownTranscript{p: p} },
+			"json": func(p *paper) transcriptWriter { return &jsonTranscript{p: p} },
+		} {
+			got := printed(t, func(p *paper) {
+				if err := tr.write(t.Context(), s, writer(p)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if ext == "json" && !json.Valid([]byte(got)) {
+				t.Errorf("%s: no JSON: %s", fixture, got)
+			}
+			golden(t, "show-"+fixture+"."+ext, got)
+		}
+	}
+}
+
+// The documentation shows every member that the reports can have.
+func TestDocumentedMembers(t *testing.T) {
+	doc := string(must[[]byte](t)(os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))))
+	for _, name := range must[[]string](t)(filepath.Glob("testdata/*.json")) {
+		dec := json.NewDecoder(bytes.NewReader(must[[]byte](t)(os.ReadFile(name))))
+		var tree any
+		if err := dec.Decode(&tree); err != nil {
+			t.Fatal(name, err)
+		}
+		documented(t, doc, name, tree)
+	}
+}
+
+// documented looks for the members of our own objects; what a store holds as
+// JSON of its own is not looked into.
+func documented(t *testing.T, doc, at string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			switch {
+			case strings.HasSuffix(at, ".byType"), strings.HasSuffix(at, ".custom"):
+				continue
+			case !strings.Contains(doc, `"`+name+`"`):
+				t.Errorf("docs/cli.md does not show %q of %s", name, at)
+			}
+			switch name {
+			case "config", "lastResult", "value", "payload", "message", "meta", "state":
+			default:
+				documented(t, doc, at+"."+name, inner)
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			documented(t, doc, at, inner)
+		}
+	}
+}
+
+// torn is a store whose export ends at damage.
+type torn struct {
+	pistore.Storage
+	after int
+}
+
+func (s torn) Export(ctx context.Context) iter.Seq2[pistore.Row, error] {
+	return func(yield func(pistore.Row, error) bool) {
+		n := 0
+		for row, err := range s.Storage.Export(ctx) {
+			if n++; n > s.after {
+				yield(nil, &pistore.CorruptError{Backend: "torn", Place: "row 9", Problem: "bad checksum"})
+				return
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+func TestInspectTornStore(t *testing.T) {
+	v, r := inspected(t, torn{memory(t, "tree"), 9})
+	got := printed(t, func(p *paper) {
+		if err := printInspect(&invocation{out: p}, v, r, inspectFlags{tree: true}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, want := range []string{"One, two, three.", "Reading ended early", "row 9", "bad checksum"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+}

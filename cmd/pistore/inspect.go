@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"pistore"
+	"pistore/registers"
+	"pistore/session"
+	"pistore/verify"
+)
+
+var inspectCommand = command{
+	name: "inspect", args: "STORE [flags]",
+	short: "what a store holds, and what each lane is doing",
+	long: `Shows the session, its lanes with their program counters, facts, documents,
+tasks, timers, cost by model, and every fault that a check finds. A damaged
+store shows what can be read of it. A store of several sessions lists them.
+  --tree          branches, labels, compactions, and where lanes stand
+  --entries       every entry by seq, without content
+  --entry ID      one entry with its content; the end of an id is enough
+  --registers     every register with its value
+  --context LANE  exactly what the next request of a lane would contain`,
+	examples: []string{
+		"pistore inspect ./store", "pistore inspect ./store --tree", "pistore inspect ./store --context main --json",
+	},
+	run: runInspect,
+}
+
+// inspectFlags say what to show beside or instead of the overview.
+type inspectFlags struct {
+	tree, entries, registers bool
+	entry, context           string
+	hasEntry, hasContext     bool
+}
+
+func runInspect(ctx context.Context, in *invocation) (err error) {
+	var f inspectFlags
+	in.flags.BoolVar(&f.tree, "tree", false, "")
+	in.flags.BoolVar(&f.entries, "entries", false, "")
+	in.flags.BoolVar(&f.registers, "registers", false, "")
+	in.flags.StringVar(&f.entry, "entry", "", "")
+	in.flags.StringVar(&f.context, "context", "", "")
+	arg, err := in.parseStore()
+	if err != nil {
+		return err
+	}
+	f.hasEntry, f.hasContext = in.set("entry"), in.set("context")
+	if f.hasEntry && f.hasContext {
+		return usageError("--entry and --context do not go together")
+	}
+	o, err := openStore(ctx, arg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	if o.session == nil {
+		return listSessions(in, o)
+	}
+	if f.hasContext {
+		return inspectContext(ctx, in, o.session, f.context)
+	}
+	stop := in.progress("reading")
+	defer stop()
+	v, err := takeSurvey(ctx, o.session)
+	if err != nil {
+		return refused(o.place, err)
+	}
+	if f.hasEntry {
+		stop()
+		return inspectEntry(ctx, in, o.session, v, f.entry)
+	}
+	checked, err := verify.Check(ctx, o.session, verify.Options{})
+	if ctx.Err() != nil {
+		return err
+	}
+	if err != nil { // what was read is shown all the same
+		checked.Faults = append(checked.Faults, verify.Fault{Severity: verify.Error, Message: "the check ended early: " + err.Error()})
+		checked.Errors++
+	}
+	stop()
+	r := buildReport(v, checked, sizeOnDisk(o.place), func(id pistore.ID) []string { return toolNames(ctx, o.session, id) })
+	return printInspect(in, v, r, f)
+}
+
+func printInspect(in *invocation, v *survey, r inspectReport, f inspectFlags) error {
+	if in.json {
+		if f.entries || f.tree {
+			tree := v.tree()
+			r.Tree = &tree
+		}
+		if f.registers {
+			cells := v.cells()
+			r.Registers = &cells
+		}
+		return in.out.object(r)
+	}
+	p := in.out
+	printHeader(p, r)
+	if !f.tree && !f.entries && !f.registers {
+		printOverview(p, r)
+	}
+	if f.tree {
+		heading(p, "Tree")
+		printTree(p, v, r.Lanes)
+	}
+	if f.entries {
+		heading(p, "Entries")
+		printEntries(p, v)
+	}
+	if f.registers {
+		heading(p, "Registers")
+		printRegisters(p, v.cells())
+	}
+	if r.Incomplete {
+		p.blank()
+		p.line(yellow("Reading ended early, at damage; what was not read is not shown."))
+	}
+	if len(r.Faults) > 0 {
+		heading(p, "Faults")
+		printFaults(p, r.Faults, r.OmittedFaults)
+	}
+	return nil
+}
+
+// sessionList is the JSON of inspect for a store that holds not exactly one
+// session.
+type sessionList struct {
+	Format   string        `json:"format"`
+	Sessions []sessionView `json:"sessions"`
+}
+
+func listSessions(in *invocation, o *opened) error {
+	list := sessionList{Format: "logstore", Sessions: []sessionView{}}
+	for _, info := range o.sessions {
+		list.Format = info.Format
+		list.Sessions = append(list.Sessions, sessionView{
+			ID: info.ID, CreatedAt: info.CreatedAt, CWD: info.CWD, ParentSessionID: info.ParentSessionID,
+			StorageVersion: info.StorageVersion, Generation: info.Generation,
+		})
+	}
+	slices.SortStableFunc(list.Sessions, func(a, b sessionView) int { return int(min(max(b.CreatedAt-a.CreatedAt, -1), 1)) })
+	if in.json {
+		return in.out.object(list)
+	}
+	p := in.out
+	p.line(bold(count(int64(len(list.Sessions)), "session", "sessions")), plain(", newest first"))
+	for _, s := range list.Sessions {
+		p.line(plain("  "), cyan(pad(safe(string(s.ID)), 38)), plain(minute(s.CreatedAt)))
+		if s.CWD != "" {
+			p.line(dim("    in " + cut(safe(s.CWD), columns-7)))
+		}
+	}
+	if len(list.Sessions) > 0 {
+		p.blank()
+		p.line(dim("  Name one to see it: pistore inspect 'STORE#SESSION'"))
+	}
+	return nil
+}
+
+// entryView is the JSON of inspect --entry.
+type entryView struct {
+	treeNode
+	Label    string       `json:"label,omitempty"`
+	Children []pistore.ID `json:"children"`
+	Payload  pistore.JSON `json:"payload"`
+}
+
+func inspectEntry(ctx context.Context, in *invocation, s pistore.Storage, v *survey, id string) error {
+	i, err := v.find(id)
+	if err != nil {
+		return err
+	}
+	n := v.nodes[i]
+	e := n.entry
+	found, err := s.Entries(ctx, []pistore.ID{e.ID})
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("the entry %s is there and is not found by its id (invariant 4)", e.ID)
+	}
+	if err != nil {
+		return err
+	}
+	view := entryView{
+		treeNode: treeNode{e.ID, e.ParentID, e.Seq, e.Timestamp, e.Type, e.CustomType, n.role},
+		Label:    v.label(e.ID), Children: []pistore.ID{}, Payload: shown(found[0].Payload),
+	}
+	for _, child := range n.children {
+		view.Children = append(view.Children, v.nodes[child].entry.ID)
+	}
+	if in.json {
+		return in.out.object(view)
+	}
+	return printEntry(in.out, view)
+}
+
+// contextReport is the JSON of inspect --context.
+type contextReport struct {
+	Messages []contextMessage `json:"messages"`
+	Notes    []contextNote    `json:"notes,omitempty"`
+}
+
+type contextMessage struct {
+	Role         session.Role `json:"role"`
+	Source       pistore.ID   `json:"source,omitempty"`
+	LegacySource string       `json:"legacySource,omitempty"`
+	Synthetic    bool         `json:"synthetic,omitempty"`
+	Message      pistore.JSON `json:"message"`
+
+	view session.Message
+}
+
+type contextNote struct {
+	EntryID pistore.ID `json:"entryId"`
+	Problem string     `json:"problem"`
+}
+
+func contextOf(p session.Projection) contextReport {
+	r := contextReport{Messages: []contextMessage{}}
+	for _, m := range p.Messages {
+		r.Messages = append(r.Messages, contextMessage{m.Role, m.Source, m.LegacySource, m.Synthetic, shown(m.Raw), m.Message})
+	}
+	for _, n := range p.Notes {
+		r.Notes = append(r.Notes, contextNote{n.Entry, n.Problem})
+	}
+	return r
+}
+
+func inspectContext(ctx context.Context, in *invocation, s pistore.Storage, lane string) error {
+	leaf, err := laneLeaf(ctx, s, lane)
+	if err != nil {
+		return err
+	}
+	projection, err := session.New(s).Project(ctx, leaf, nil)
+	if err != nil {
+		return err
+	}
+	r := contextOf(projection)
+	if in.json {
+		return in.out.object(r)
+	}
+	printContext(in.out, lane, r)
+	return nil
+}
+
+// laneLeaf returns where a lane stands, empty before any entry. A lane that
+// does not exist is a mistake in the arguments, so the error lists those that do.
+func laneLeaf(ctx context.Context, s pistore.Storage, lane string) (pistore.ID, error) {
+	value, there, err := registerValue(ctx, s, registers.LaneLeafNS, lane)
+	if err != nil {
+		return "", err
+	}
+	if there {
+		return registers.DecodeLaneLeaf(value)
+	}
+	var lanes []string
+	for r, err := range s.RegistersByPrefix(ctx, registers.LaneLeafNS, "") {
+		if err != nil {
+			return "", err
+		}
+		lanes = append(lanes, r.Key)
+	}
+	if len(lanes) == 0 && lane == registers.MainLane {
+		return "", nil // a session in which nothing has happened yet
+	}
+	if len(lanes) == 0 {
+		return "", usageError(fmt.Sprintf("there is no lane %q: the session has none", lane))
+	}
+	return "", usageError(fmt.Sprintf("there is no lane %q; there are: %s", lane, strings.Join(lanes, ", ")))
+}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"pistore"
+	"pistore/registers"
+)
+
+func printHeader(p *paper, r inspectReport) {
+	p.line(bold("session "), plain(string(r.Session.ID)))
+	if r.Session.Name != "" {
+		p.block(bold, "  ", r.Session.Name)
+	}
+}
+
+// printOverview prints a report for people, below its header.
+func printOverview(p *paper, r inspectReport) {
+	p.line(dim("  created  "), plain(instant(r.Session.CreatedAt)))
+	if r.Session.CWD != "" {
+		p.line(dim("  in       "), plain(cut(safe(r.Session.CWD), columns-11)))
+	}
+	if r.Session.ParentSessionID != "" {
+		p.line(dim("  forked   "), plain("from "+string(r.Session.ParentSessionID)))
+	}
+	format := fmt.Sprintf("%s, storage version %d", r.Format, r.Session.StorageVersion)
+	if r.Size != nil {
+		format += ", " + bytesOf(r.Size.Bytes) + " in the folder"
+	}
+	p.line(dim("  stored   "), plain(format))
+	p.line(dim("  holds    "), plain(entriesWords(r.Entries)))
+	printLanes(p, r.Lanes)
+	printFacts(p, r)
+	printUsage(p, r.Usage)
+}
+
+func heading(p *paper, text string) {
+	p.blank()
+	p.line(bold(text))
+}
+
+func entriesWords(e entriesView) string {
+	if e.Total == 0 {
+		return "no entries"
+	}
+	text := count(e.Messages, "message", "messages")
+	for _, t := range []struct {
+		kind      pistore.EntryType
+		one, many string
+	}{
+		{pistore.TypeCompaction, "compaction", "compactions"},
+		{pistore.TypeBranchSummary, "branch summary", "branch summaries"},
+		{pistore.TypeCustom, "custom entry", "custom entries"},
+	} {
+		if n := e.ByType[string(t.kind)]; n > 0 {
+			text += ", " + count(n, t.one, t.many)
+		}
+	}
+	if e.Roots > 1 {
+		text += ", " + count(e.Roots, "root", "roots")
+	}
+	if e.Tips > 1 {
+		text += ", " + count(e.Tips, "tip", "tips")
+	}
+	return text
+}
+
+const laneColumn = 12
+
+func printLanes(p *paper, lanes []laneView) {
+	heading(p, "Lanes")
+	if len(lanes) == 0 {
+		p.line(dim("  none"))
+	}
+	indent := strings.Repeat(" ", laneColumn+2)
+	for _, l := range lanes {
+		name, style, doing := safe(l.Name), dim, "idle"
+		switch {
+		case l.problem != "":
+			style, doing = red, l.problem
+		case l.Operation != nil:
+			style, doing = yellow, l.Operation.words
+		}
+		if width(name) >= laneColumn {
+			p.line(plain("  "), cyan(cut(name, columns-2)))
+			name = ""
+		}
+		for i, row := range breakLine(safe(doing), columns-laneColumn-2) {
+			if i > 0 {
+				name = ""
+			}
+			p.line(plain("  "), cyan(pad(name, laneColumn)), style(row))
+		}
+		for _, text := range laneDetails(l) {
+			p.block(dim, indent, text)
+		}
+	}
+}
+
+// laneDetails are the lines below what a lane is doing.
+func laneDetails(l laneView) []string {
+	var lines []string
+	where := "before any entry"
+	if l.LeafID != "" {
+		where = fmt.Sprintf("at %s, %s deep", shortID(l.LeafID), count(int64(l.Depth), "entry", "entries"))
+	}
+	lines = append(lines, where)
+	if c := l.config; c != nil {
+		text := fmt.Sprintf("%s/%s, thinking %s", c.Model.Provider, c.Model.ModelID, c.ThinkingLevel)
+		if len(c.ActiveToolNames) > 0 {
+			text += " · tools " + strings.Join(c.ActiveToolNames, ", ")
+		}
+		lines = append(lines, text)
+	}
+	if op := l.Operation; op != nil {
+		text := "operation " + string(op.ID)
+		if op.Resumes > 0 {
+			text += fmt.Sprintf(" · resumed %s", count(op.Resumes, "time", "times"))
+		}
+		if op.Queued > 0 {
+			text += fmt.Sprintf(" · %s queued", count(int64(op.Queued), "input", "inputs"))
+		}
+		lines = append(lines, text)
+	}
+	if l.NextRun > 0 {
+		lines = append(lines, count(int64(l.NextRun), "input waits", "inputs wait")+" for the next run")
+	}
+	if l.last != nil {
+		lines = append(lines, lastResultWords(*l.last))
+	}
+	return lines
+}
+
+func lastResultWords(r registers.LastResult) string {
+	text := fmt.Sprintf("last %s: %s", r.Kind, r.Outcome)
+	if r.RunCompletion == registers.WithTerminateTools {
+		text += " by tools"
+	}
+	if r.Error != nil {
+		text += ", " + r.Error.Code + because(r.Error.Message)
+	}
+	return text
+}
+
+func printFacts(p *paper, r inspectReport) {
+	if len(r.Facts.Labels)+len(r.Facts.Custom) > 0 {
+		heading(p, "Facts")
+	}
+	for _, l := range r.Facts.Labels {
+		p.line(dim("  label       "), plain(pad(shortID(l.EntryID), 14)), plain(cut(safe(l.Label), columns-28)))
+	}
+	printValues(p, "custom", r.Facts.Custom)
+	if len(r.Documents) > 0 {
+		heading(p, "Documents")
+	}
+	for _, d := range r.Documents {
+		name := d.Kind
+		if d.Lane != "" {
+			name += " of " + d.Lane
+		}
+		name = cut(safe(name), 30)
+		p.line(plain("  "+name+"  "), dim(cut(safe(string(d.Value)), columns-4-width(name))))
+	}
+	if len(r.Tasks)+len(r.Timers) > 0 {
+		heading(p, "Tasks and timers")
+	}
+	for _, t := range r.Tasks {
+		p.line(dim("  task        "), plain(cut(safe(t.ID), 36)), plain(" "), dim(cut(safe(string(t.State)), columns-52)))
+	}
+	for _, t := range r.Timers {
+		p.line(dim("  timer       "), plain(instant(t.DueAt)+"  "), dim(cut(safe(t.ID), columns-40)))
+	}
+}
+
+func printValues(p *paper, what string, values map[string]pistore.JSON) {
+	for _, key := range sortedKeys(values) {
+		name := cut(safe(key), 28)
+		p.line(dim(pad("  "+what, 14)), plain(name+" = "), plain(cut(safe(string(values[key])), columns-18-width(name))))
+	}
+}
+
+func printUsage(p *paper, u usageView) {
+	if u.Rows == 0 {
+		return
+	}
+	heading(p, "Usage")
+	row := func(style func(string) span, name string, rows int64, s sumsView) {
+		cached := grouped(string(s.CacheRead))
+		p.line(plain("  "), plain(pad(cut(safe(name), 26), 26)), style(padLeft(grouped(fmt.Sprint(rows)), 7)+padLeft(grouped(string(s.Input)), 12)+
+			padLeft(grouped(string(s.Output)), 10)+padLeft(cached, 11)+padLeft(cut(string(s.Cost.Total), 11), 12)))
+	}
+	p.line(dim(pad("  model", 28) + padLeft("rows", 7) + padLeft("input", 12) + padLeft("output", 10) + padLeft("cached", 11) + padLeft("cost", 12)))
+	for _, m := range u.ByModel {
+		name := m.Provider + "/" + m.ModelID
+		if m.ModelID == "" {
+			name = "no model"
+		}
+		row(plain, name, m.Rows, m.sumsView)
+	}
+	if len(u.ByModel) != 1 {
+		row(bold, "total", u.Rows, u.sumsView)
+	}
+	if u.Unusable > 0 {
+		p.line(yellow("  " + count(u.Unusable, "row has", "rows have") + " a value that counts as unknown"))
+	}
+}
+
+func printEntries(p *paper, v *survey) {
+	for _, n := range v.nodes {
+		e := n.entry
+		kind := string(e.Type)
+		switch {
+		case n.role != "":
+			kind = n.role
+		case e.CustomType != "":
+			kind = e.CustomType
+		}
+		parent := shortID(e.ParentID)
+		if e.ParentID == "" {
+			parent = "root"
+		}
+		p.line(padLeftDim(fmt.Sprint(e.Seq), 8), plain("  "), cyan(pad(safe(shortID(e.ID)), 13)), dim("← "+pad(safe(parent), 13)),
+			plain(pad(cut(safe(kind), 18), 19)), dim(minute(e.Timestamp)))
+	}
+}
+
+func padLeftDim(s string, columns int) span { return dim(padLeft(s, columns)) }
+
+func printRegisters(p *paper, cells []registerView) {
+	last := ""
+	for _, r := range cells {
+		if r.Namespace != last {
+			last = r.Namespace
+			p.line(plain("  "), cyan(cut(safe(r.Namespace), columns-2)))
+		}
+		key := plain(cut(safe(r.Key), columns-22))
+		if r.Key == "" {
+			key = dim("empty key")
+		}
+		p.line(plain("    "), key, dim(fmt.Sprintf("  seq %d", r.Seq)))
+		p.block(plain, "      ", string(r.Value))
+	}
+}
+
+func printEntry(p *paper, e entryView) error {
+	p.line(bold("entry "), plain(string(e.ID)))
+	parent := string(e.ParentID)
+	if parent == "" {
+		parent = "none, it is a root"
+	}
+	kind := string(e.Type)
+	if e.CustomType != "" {
+		kind += " " + e.CustomType
+	}
+	if e.Role != "" {
+		kind += " of " + e.Role
+	}
+	p.line(dim("  parent    "), plain(cut(safe(parent), columns-12)))
+	p.line(dim("  type      "), plain(cut(safe(kind), columns-12)))
+	p.line(dim("  written   "), plain(fmt.Sprintf("%s, seq %d", instantMS(e.Timestamp), e.Seq)))
+	if e.Label != "" {
+		p.line(dim("  label     "), plain(cut(safe(e.Label), columns-12)))
+	}
+	for _, child := range e.Children {
+		p.line(dim("  child     "), plain(string(child)))
+	}
+	p.blank()
+	var b bytes.Buffer
+	if err := json.Indent(&b, []byte(e.Payload), "", "  "); err != nil {
+		return err
+	}
+	p.raw(string(safeJSON(b.Bytes())))
+	p.raw("\n")
+	return nil
+}
+
+func printContext(p *paper, lane string, r contextReport) {
+	p.line(bold("context of "), cyan(lane), plain(": "+count(int64(len(r.Messages)), "message", "messages")))
+	for i, m := range r.Messages {
+		mark := ""
+		if m.Synthetic {
+			mark = " (stands in for a result that is missing)"
+		}
+		p.blank()
+		p.line(dim(padLeft(fmt.Sprint(i+1), 4)+"  "), bold(string(m.Role)), dim("  from "+shortID(m.Source)+mark))
+		printMessage(p, "      ", m.view, contextStyle)
+	}
+	if len(r.Notes) > 0 {
+		heading(p, "Left out")
+	}
+	for _, n := range r.Notes {
+		p.line(plain("  "), yellow(shortID(n.EntryID)))
+		p.block(plain, "    ", n.Problem)
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+)
+
+// columns is what every line fits in, as far as it can be broken or cut.
+const columns = 80
+
+// paper is what a command writes on. Text goes to it in spans, each of which is
+// made safe here, so that nothing of a store gets around it.
+type paper struct {
+	w      *bufio.Writer
+	colour bool
+	err    error
+}
+
+func newPaper(f *os.File) *paper { return &paper{w: bufio.NewWriter(f), colour: wantsColour(f)} }
+
+// wantsColour: only on a terminal, and never with NO_COLOR (no-color.org).
+func wantsColour(f *os.File) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(f)
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// discard throws away what is written from now on.
+func (p *paper) discard() { p.w.Reset(io.Discard) }
+
+// flush writes what is buffered and returns the first error of writing.
+func (p *paper) flush() error {
+	if err := p.w.Flush(); p.err == nil {
+		p.err = err
+	}
+	if p.err != nil {
+		return &exitError{exitFindings, p.err}
+	}
+	return nil
+}
+
+// span is a piece of a line in one style, an ANSI attribute; empty: plain.
+type span struct{ style, text string }
+
+func plain(s string) span  { return span{"", s} }
+func bold(s string) span   { return span{"1", s} }
+func dim(s string) span    { return span{"2", s} }
+func red(s string) span    { return span{"31", s} }
+func green(s string) span  { return span{"32", s} }
+func yellow(s string) span { return span{"33", s} }
+func cyan(s string) span   { return span{"36", s} }
+
+// line writes one line.
+func (p *paper) line(spans ...span) {
+	for _, s := range spans {
+		text := safe(s.text)
+		if p.colour && s.style != "" && text != "" {
+			text = "\x1b[" + s.style + "m" + text + "\x1b[0m"
+		}
+		p.raw(text)
+	}
+	p.raw("\n")
+}
+
+func (p *paper) blank() { p.raw("\n") }
+
+// raw writes what is safe already.
+func (p *paper) raw(text string) {
+	if _, err := p.w.WriteString(text); err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
+// block writes text of many lines, broken at words, behind an indentation.
+func (p *paper) block(style func(string) span, indent, text string) {
+	for _, line := range safeLines(text) {
+		for _, row := range breakLine(line, columns-width(indent)) {
+			if row == "" {
+				p.blank()
+				continue
+			}
+			p.line(plain(indent), style(row))
+		}
+	}
+}
+
+// object writes a value as indented JSON.
+func (p *paper) object(v any) error {
+	text, err := jsonText(v, "  ")
+	p.raw(text)
+	return err
+}
+
+// row writes a value as JSON on the line that was begun.
+func (p *paper) row(v any) error {
+	text, err := jsonText(v, "")
+	p.raw(strings.TrimSuffix(text, "\n"))
+	return err
+}
+
+func jsonText(v any, indent string) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	err := enc.Encode(v)
+	return string(safeJSON(b.Bytes())), err
+}
+
+// width is how many columns safe text takes on a terminal.
+func width(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+// runeWidth follows the East Asian width of the common blocks; a precise table
+// is not worth its size here.
+func runeWidth(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case r <= 0x36f, r == 0x200b, r == 0x200d, 0xfe00 <= r && r <= 0xfe0f, r == 0xfeff:
+		return 0
+	case 0x1100 <= r && r <= 0x115f, 0x2e80 <= r && r <= 0xa4cf, 0xac00 <= r && r <= 0xd7a3, 0xf900 <= r && r <= 0xfaff,
+		0xfe30 <= r && r <= 0xfe6f, 0xff00 <= r && r <= 0xff60, 0xffe0 <= r && r <= 0xffe6, 0x1f300 <= r && r <= 0x1faff,
+		0x20000 <= r && r <= 0x3fffd:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// cut shortens safe text to a width, with an ellipsis if something is missing.
+func cut(s string, columns int) string {
+	if width(s) <= columns {
+		return s
+	}
+	n := 0
+	for i, r := range s {
+		if n += runeWidth(r); n > columns-1 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// pad fills text with spaces up to a width.
+func pad(s string, columns int) string {
+	return s + strings.Repeat(" ", max(0, columns-width(s)))
+}
+
+// padLeft is pad with the spaces in front.
+func padLeft(s string, columns int) string {
+	return strings.Repeat(" ", max(0, columns-width(s))) + s
+}
+
+// breakLine breaks a safe line between words, and inside words that are too
+// long; what stands in front of the first word is kept.
+func breakLine(line string, columns int) []string {
+	var rows []string
+	for width(line) > columns {
+		at, space, n := len(line), -1, 0
+		for i, r := range line {
+			if n += runeWidth(r); n > columns {
+				at = i
+				break
+			}
+			if r == ' ' && strings.TrimLeft(line[:i], " ") != "" {
+				space = i
+			}
+		}
+		if line[at] == ' ' {
+			space = at
+		}
+		rest := at
+		if space > 0 {
+			at, rest = space, space+1
+		}
+		if at == 0 { // one character wider than all columns
+			break
+		}
+		rows = append(rows, strings.TrimRight(line[:at], " "))
+		line = line[rest:]
+	}
+	return append(rows, strings.TrimRight(line, " "))
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"pistore": main}) }
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"mkstore": scriptStore, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip,
+		},
+	})
+}
+
+// scriptStore makes a logstore: mkstore FOLDER [SESSION=FIXTURE…].
+func scriptStore(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(makeStore(ts.MkAbs(args[0]), args[1:]))
+}
+
+func scriptFIFO(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o600))
+}
+
+// scriptFlip changes one bit in a file: flip FILE.
+func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
+	names, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(names) != 1 {
+		ts.Fatalf("%d files", len(names))
+	}
+	text, err := os.ReadFile(names[0])
+	ts.Check(err)
+	text[len(text)/3] ^= 1
+	ts.Check(os.WriteFile(names[0], text, 0o600))
+}
+
+// scriptExits runs a command that ends with a code: exits CODE pistore ….
+func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if err != nil {
+		code = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if code != args[0] {
+		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// scriptNarrow checks that what was printed last fits 80 columns.
+func scriptNarrow(ts *testscript.TestScript, _ bool, args []string) {
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		if w := width(strings.TrimSuffix(line, "\n")); w > columns {
+			ts.Fatalf("%d columns: %s", w, line)
+		}
+	}
+}
+
+// scriptHarmless checks that no output acts on a terminal.
+func scriptHarmless(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		text := ts.ReadFile(name)
+		if name != "stderr" && text == "" {
+			ts.Fatalf("%s is empty", name)
+		}
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSuffix(line, "\n"); !clean(line) {
+				ts.Fatalf("%s: %q", name, line)
+			}
+		}
+	}
+}

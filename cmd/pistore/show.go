@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"pistore"
+	"pistore/session"
+)
+
+var showCommand = command{
+	name: "show", args: "STORE [flags]",
+	short: "the conversation of a lane as text",
+	long: `Shows a lane from its beginning to where it stands. Calls of tools and their
+results are folded to a line each; failed answers and places where another
+branch leaves are marked.
+  --lane NAME  another lane than main
+  --last N     the newest N entries only
+  --markdown   as a Markdown document`,
+	examples: []string{"pistore show ./store", "pistore show ./store --last 20", "pistore show ./store --markdown > chat.md"},
+	run:      runShow,
+}
+
+// transcript is a path through the tree, oldest entry first, and how it is
+// shown. Its entries come one by one, so that a long one needs no memory.
+type transcript struct {
+	info    pistore.Info
+	name    string
+	lane    string
+	doing   string // what the lane is doing, in words
+	omitted int    // older entries that are left out
+	steps   []pathStep
+	// damage: the path cannot be followed to its root.
+	damage error
+}
+
+// pathStep is one entry of a path.
+type pathStep struct {
+	id       pistore.ID
+	branches int // other branches that leave from its parent
+}
+
+// transcriptWriter writes a transcript in one form.
+type transcriptWriter interface {
+	begin(t *transcript) error
+	entry(step pathStep, e pistore.Entry) error
+	end(t *transcript) error
+}
+
+func runShow(ctx context.Context, in *invocation) (err error) {
+	lane := in.flags.String("lane", "main", "")
+	last := in.flags.Int("last", 0, "")
+	markdown := in.flags.Bool("markdown", false, "")
+	arg, err := in.parseStore()
+	if err != nil {
+		return err
+	}
+	if *last < 0 || *last == 0 && in.set("last") {
+		return usageError("--last takes a number above 0")
+	}
+	if *markdown && in.json {
+		return usageError("--markdown and --json do not go together")
+	}
+	o, err := openSession(ctx, arg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	t, err := newTranscript(ctx, o.session, *lane, *last)
+	if err != nil {
+		return err
+	}
+	var w transcriptWriter
+	switch {
+	case in.json:
+		w = &jsonTranscript{p: in.out}
+	case *markdown:
+		w = &markdownTranscript{p: in.out}
+	default:
+		w = &textTranscript{p: in.out}
+	}
+	return t.write(ctx, o.session, w)
+}
+
+// newTranscript follows a lane back to its root, without content.
+func newTranscript(ctx context.Context, s pistore.Storage, lane string, last int) (*transcript, error) {
+	leaf, err := laneLeaf(ctx, s, lane)
+	if err != nil {
+		return nil, err
+	}
+	t := &transcript{info: s.Info(), lane: lane}
+	if t.name, _, err = session.New(s).Name(ctx); errors.Is(err, pistore.ErrCorrupt) {
+		t.name, err = "", nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t.doing, err = laneInWords(ctx, s, lane); err != nil {
+		t.doing = "its state cannot be read: " + err.Error()
+	}
+	if leaf == "" {
+		return t, nil
+	}
+	var path []pistore.Entry
+	for e, err := range s.Branch(ctx, pistore.BranchQuery{Start: leaf, StructureOnly: true}) {
+		if errors.Is(err, pistore.ErrCorrupt) || errors.Is(err, pistore.ErrNotFound) {
+			t.damage = err
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		path = append(path, e)
+	}
+	children, err := countChildren(ctx, s)
+	if errors.Is(err, pistore.ErrCorrupt) {
+		t.damage, err = err, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(path)
+	if last > 0 && len(path) > last {
+		t.omitted = len(path) - last
+		path = path[t.omitted:]
+	}
+	for _, e := range path {
+		t.steps = append(t.steps, pathStep{e.ID, max(0, children[e.ParentID]-1)})
+	}
+	return t, nil
+}
+
+// countChildren counts the children of every entry; those of the empty id are
+// the roots.
+func countChildren(ctx context.Context, s pistore.Storage) (map[pistore.ID]int, error) {
+	children := map[pistore.ID]int{}
+	for e, err := range s.ScanEntries(ctx, pistore.ScanQuery{}) {
+		if err != nil {
+			return children, err
+		}
+		children[e.ParentID]++
+	}
+	return children, nil
+}
+
+// showBatch is how many entries are held with their content.
+const showBatch = 64
+
+func (t *transcript) write(ctx context.Context, s pistore.Storage, w transcriptWriter) error {
+	if err := w.begin(t); err != nil {
+		return err
+	}
+	for batch := range slices.Chunk(t.steps, showBatch) {
+		ids := make([]pistore.ID, len(batch))
+		for i, step := range batch {
+			ids[i] = step.id
+		}
+		found, err := s.Entries(ctx, ids)
+		if err != nil {
+			return err
+		}
+		byID := make(map[pistore.ID]pistore.Entry, len(found))
+		for _, e := range found {
+			byID[e.ID] = e
+		}
+		for _, step := range batch {
+			e, ok := byID[step.id]
+			if !ok {
+				return fmt.Errorf("the entry %s is on the branch and is not found by its id (invariant 4)", step.id)
+			}
+			e.Payload = readable(e.Payload)
+			if err := w.entry(step, e); err != nil {
+				return err
+			}
+		}
+	}
+	return w.end(t)
+}
