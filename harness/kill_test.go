@@ -397,6 +397,9 @@ func checkInside(t *testing.T, s pistore.Storage) {
 		switch m := m.(type) {
 		case *session.AssistantMessage:
 			responses[e.ID] += 0
+			if m.StopReason == session.StopError {
+				continue // no request ever holds its calls
+			}
 			for _, c := range m.ToolCalls() {
 				calls[c.ID] += 0
 			}

@@ -170,8 +170,9 @@ func (l *Lane) SetConfiguration(ctx context.Context, c registers.LaneConfigurati
 	p := *l.position()
 	p.config, p.configSeq = &c, r.Seqs[0]
 	l.move(&p)
-	c.ActiveToolNames = slices.Clone(c.ActiveToolNames) // a listener's own
-	l.post(ConfigUpdate{p.about(""), c})
+	told := c
+	told.ActiveToolNames = slices.Clone(c.ActiveToolNames) // the listener's own
+	l.post(ConfigUpdate{p.about(""), told})
 	return nil
 }
 

@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -144,6 +145,46 @@ type config struct {
 	onEvent  func(harness.Event)
 	provider provider.Provider // instead of the script's
 	active   []string
+	extra    []tool.Tool                           // beside those of the world
+	options  func(*harness.Options)                // last word on the options
+	wrap     func(pistore.Storage) pistore.Storage // around the session, inside the recorder
+	noLane   bool                                  // main is not asked for
+}
+
+// funcProvider is a provider whose every response is made by a function.
+type funcProvider struct {
+	name   string // empty: faux
+	model  provider.Model
+	stream func(ctx context.Context, req provider.Request, deltas func(provider.Delta)) provider.Response
+}
+
+func (p *funcProvider) Name() string {
+	if p.name != "" {
+		return p.name
+	}
+	return "faux"
+}
+
+func (p *funcProvider) Model(string) (provider.Model, bool) { return p.model, true }
+
+func (p *funcProvider) Stream(ctx context.Context, req provider.Request, deltas func(provider.Delta)) provider.Response {
+	return p.stream(ctx, req, deltas)
+}
+
+// answer is a provider that gives this response to every request.
+func answer(resp provider.Response) *funcProvider {
+	return &funcProvider{stream: func(context.Context, provider.Request, func(provider.Delta)) provider.Response { return resp }}
+}
+
+// hanging is a provider whose requests last until they are cancelled; each is
+// announced.
+func hanging() (p *funcProvider, called chan provider.Request) {
+	called = make(chan provider.Request, 100)
+	return &funcProvider{stream: func(ctx context.Context, req provider.Request, _ func(provider.Delta)) provider.Response {
+		called <- req
+		<-ctx.Done()
+		return provider.Response{Message: provider.Empty(req, "", session.StopAborted, "cancelled")}
+	}}, called
 }
 
 // world is what tools change outside the store.
@@ -249,30 +290,105 @@ func newRig(t *testing.T, c config) *rig {
 	}
 	s, err := r.backend.Open(ctx, "s", pistore.ReadWrite)
 	r.check(err)
-	r.store = &recorder{Storage: s}
+	inner := s
+	if c.wrap != nil {
+		inner = c.wrap(s)
+	}
+	r.store = &recorder{Storage: inner}
 	var p provider.Provider = c.provider
 	if p == nil {
 		r.faux = faux.New(faux.Options{Script: c.script})
 		p = r.faux
 	}
-	set, err := tool.NewSet(r.world.tools()...)
+	set, err := tool.NewSet(append(r.world.tools(), c.extra...)...)
 	r.check(err)
 	seed[31] = 1
-	r.h, err = harness.New(r.store, harness.Options{
+	o := harness.Options{
 		Providers:     provider.NewSet(p),
 		Tools:         set,
 		Configuration: registers.LaneConfiguration{Model: registers.ModelRef{Provider: "faux", ModelID: "faux-1"}, ActiveToolNames: c.active},
 		ToolExecution: c.tools, RetryPolicy: c.retry, Drive: c.drive, OnEvent: c.onEvent,
 		Clock: r.clock.read, Sleep: r.clock.sleep, Rand: rand.NewChaCha8(seed),
-	})
+	}
+	if c.options != nil {
+		c.options(&o)
+	}
+	r.h, err = harness.New(r.store, o)
 	r.check(err)
 	t.Cleanup(func() {
 		r.check(r.h.Close(ctx))
 		r.check(s.Close())
 	})
-	r.lane, err = r.h.Lane(ctx, "main")
-	r.check(err)
+	if !c.noLane {
+		r.lane, err = r.h.Lane(ctx, "main")
+		r.check(err)
+	}
 	return r
+}
+
+// await receives from a channel unless the test hangs.
+func await[T any](r *rig, c <-chan T) (v T) {
+	r.t.Helper()
+	select {
+	case v = <-c:
+	case <-r.ctx.Done():
+		r.t.Fatal("the test hangs")
+	}
+	return v
+}
+
+// other is another writer of the same session.
+func (r *rig) other() *session.Session { return session.New(r.store.Storage) }
+
+// register reads a register, empty if it is absent.
+func (r *rig) register(namespace, key string) pistore.JSON {
+	r.t.Helper()
+	found, err := r.store.Registers(r.ctx, []pistore.Address{{Namespace: namespace, Key: key}})
+	r.check(err)
+	if len(found) == 0 {
+		return ""
+	}
+	return found[0].Value
+}
+
+// outlines names the writes of all commits from the nth on, a line per commit.
+func (r *rig) outlines(from int) []string {
+	var out []string
+	for _, tx := range r.store.commits()[from:] {
+		out = append(out, strings.Join(outline(tx), "; "))
+	}
+	return out
+}
+
+// messages are the stored messages of the session by seq.
+func (r *rig) messages() (ids []pistore.ID, out []session.Message) {
+	r.t.Helper()
+	for e, err := range r.store.ScanEntries(r.ctx, pistore.ScanQuery{}) {
+		r.check(err)
+		m, err := session.EntryMessage(e)
+		r.check(err)
+		ids, out = append(ids, e.ID), append(out, m)
+	}
+	return ids, out
+}
+
+// usage are the rows of the ledger by seq.
+func (r *rig) usage() []pistore.UsageRow {
+	r.t.Helper()
+	var out []pistore.UsageRow
+	for row, err := range r.store.ScanUsage(r.ctx, pistore.ScanQuery{}) {
+		r.check(err)
+		out = append(out, row)
+	}
+	return out
+}
+
+// failed fails the test unless the run failed with a code.
+func (r *rig) failed(result harness.Result, code string) {
+	r.t.Helper()
+	if result.Ended == nil || result.Ended.Outcome != registers.Failed || result.Ended.Error.Code != code {
+		r.t.Fatalf("the run came to %s, want failed with %s", describe(result), code)
+	}
 }
 
 func (r *rig) check(err error) {
@@ -370,3 +486,5 @@ func (r *rig) transcript() []string {
 	}
 	return out
 }
+
+func isError(err, target error) bool { return errors.Is(err, target) }
