@@ -1,0 +1,345 @@
+package jsonl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"pistore"
+)
+
+const backend = "jsonl"
+
+// Format is the format of a session file.
+type Format string
+
+// The formats.
+const (
+	Pi1 Format = "jsonl-1" // a linear list without ids
+	Pi2 Format = "jsonl-2" // a tree of ids
+	Pi3 Format = "jsonl-3" // with the role hookMessage renamed to custom
+	V4  Format = "jsonl-4" // transactions, of any writer
+)
+
+// window is how much of a file is looked at to find its format. A header, or a
+// record that gives the format away, starts within it.
+const window = 1 << 20
+
+// Detect tells the format of a file by its content. What is no session file is
+// ErrForeignFormat; a file of which too little is left to tell is ErrCorrupt.
+func Detect(ctx context.Context, path string) (Format, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	f, size, err := openRegular(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() // read only: nothing can be lost
+	h, err := readHead(f, size)
+	if err != nil {
+		return "", fmt.Errorf("jsonl: %q: %w", path, err)
+	}
+	switch err := h.refusal(); {
+	case h.what == fileV4:
+		return V4, nil
+	case err != nil:
+		return "", fmt.Errorf("jsonl: %q: %w", path, err)
+	}
+	return formatOf(h.version()), nil
+}
+
+func formatOf(version int) Format {
+	switch version {
+	case 1:
+		return Pi1
+	case 2:
+		return Pi2
+	default:
+		return Pi3
+	}
+}
+
+// openRegular opens a file for reading and returns its size. Anything but a
+// regular file is ErrForeignFormat, and is never waited for: opening a FIFO
+// blocks until somebody writes.
+func openRegular(path string) (f *os.File, size int64, err error) {
+	// The first look keeps devices from being opened at all, the second holds for
+	// what was opened.
+	st, err := os.Stat(path)
+	if err == nil {
+		err = regular(path, st.Mode())
+	}
+	if err != nil {
+		return nil, 0, wrapOpen(path, err)
+	}
+	f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, wrapOpen(path, err)
+	}
+	if st, err = f.Stat(); err == nil {
+		err = regular(path, st.Mode())
+	}
+	if err != nil {
+		f.Close() // the error that counts is the one before
+		return nil, 0, wrapOpen(path, err)
+	}
+	return f, st.Size(), nil
+}
+
+func wrapOpen(path string, err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("jsonl: %w: there is no file %q", pistore.ErrNotFound, path)
+	}
+	return fmt.Errorf("jsonl: open: %w", err)
+}
+
+func regular(path string, mode os.FileMode) error {
+	what := ""
+	switch {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		what = "a directory"
+	case mode&os.ModeNamedPipe != 0:
+		what = "a named pipe"
+	case mode&os.ModeSocket != 0:
+		what = "a socket"
+	default:
+		what = "a device"
+	}
+	return fmt.Errorf("%w: %q is %s, not a session file", pistore.ErrForeignFormat, path, what)
+}
+
+// fileKind is what the head of a file shows it to be.
+type fileKind int
+
+const (
+	fileForeign fileKind = iota
+	fileEmpty
+	fileBlank
+	fileNUL
+	fileUTF16
+	fileSQLite
+	fileV4
+	filePi         // a header of formats 1 to 3 comes first
+	filePiHeadless // a record of formats 1 to 3 comes first
+)
+
+// head is what the first window of a file shows.
+type head struct {
+	what   fileKind
+	v      string       // of a v4 header, as written
+	header pistore.JSON // of filePi, not validated: it may be torn
+	hasIDs bool         // the first record has an id
+	// settled says that more of the file would not change the answer.
+	settled bool
+}
+
+// readHead looks at the start of a file, and at the whole window only where
+// the start does not tell.
+func readHead(src io.ReaderAt, size int64) (head, error) {
+	var h head
+	for n := int64(16 << 10); ; n *= 64 {
+		n = min(n, size, window)
+		buf := make([]byte, n)
+		got, err := src.ReadAt(buf, 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return head{}, fmt.Errorf("read: %w", err)
+		}
+		if h = sniff(buf[:got]); h.settled || n == min(size, window) {
+			return h, nil
+		}
+	}
+}
+
+// sniff finds the first line that gives a format away. Lines that do not,
+// blank or damaged, are passed over.
+func sniff(text []byte) head {
+	switch {
+	case len(text) == 0:
+		return head{what: fileEmpty}
+	case bytes.HasPrefix(text, []byte("SQLite format 3\x00")):
+		return head{what: fileSQLite}
+	case isUTF16(text):
+		return head{what: fileUTF16}
+	}
+	text = bytes.TrimPrefix(text, []byte(bom))
+	h := head{what: fileForeign}
+	for rest := text; len(rest) > 0; {
+		l, behind, ended := bytes.Cut(rest, []byte{'\n'})
+		rest = behind
+		found := classify(l)
+		switch {
+		case found.what == fileForeign:
+		case h.what == filePi:
+			// The line behind the header says whether records have ids.
+			h.hasIDs = found.what == filePiHeadless && found.hasIDs
+			h.settled = true
+			return h
+		case found.what == filePi:
+			h = found
+		default:
+			found.settled = ended
+			return found
+		}
+	}
+	if h.what == fileForeign {
+		switch {
+		case len(bytes.Trim(text, "\x00")) == 0:
+			h.what = fileNUL
+		case len(bytes.TrimSpace(text)) == 0:
+			h.what = fileBlank
+		}
+	}
+	return h
+}
+
+const bom = "\xef\xbb\xbf"
+
+// isUTF16 goes by the mark, or by the NULs that ASCII has in UTF-16.
+func isUTF16(text []byte) bool {
+	for _, start := range []string{"\xff\xfe", "\xfe\xff", "{\x00\"\x00", "\x00{\x00\""} {
+		if bytes.HasPrefix(text, []byte(start)) {
+			return true
+		}
+	}
+	return false
+}
+
+// classify judges one line, which may be torn or cut by the window.
+func classify(l []byte) head {
+	l = bytes.TrimLeft(l, " \t\r\x00")
+	if len(l) < 2 || l[0] != '{' {
+		return head{}
+	}
+	text, err := pistore.CompactJSONBytes(l)
+	if err != nil {
+		// A torn or welded line is looked at as far as its members go.
+		text = pistore.JSON(strings.ToValidUTF8(string(l), "\ufffd"))
+	}
+	var f struct{ kind, v, typ, id, message pistore.JSON }
+	hasParent := false
+	for name, value := range text.Members() {
+		switch name {
+		case "kind":
+			f.kind = value
+		case "v":
+			f.v = value
+		case "type":
+			f.typ = value
+		case "id":
+			f.id = value
+		case "parentId":
+			hasParent = true
+		case "message":
+			f.message = value
+		}
+	}
+	typ, _ := f.typ.Text()
+	_, hasID := f.id.Text()
+	_, hasRole := f.message.Member("role")
+	switch {
+	case f.v != "" && (f.kind == `"header"` || err != nil && f.typ == "" && f.v == "4"):
+		return head{what: fileV4, v: string(f.v)}
+	case typ == "session":
+		return head{what: filePi, header: text}
+	case typ == "message" && hasRole, hasParent && typeOf(typ) != typeUnknown:
+		return head{what: filePiHeadless, hasIDs: hasID}
+	}
+	return head{}
+}
+
+// refusal returns why a file is not read as formats 1 to 3, nil if it is.
+func (h head) refusal() error {
+	switch h.what {
+	case filePi, filePiHeadless:
+		return nil
+	case fileV4:
+		if h.v != "4" && h.v != "" {
+			return fmt.Errorf("%w: a session file of format %.20q", pistore.ErrNewerVersion, h.v)
+		}
+		return fmt.Errorf("%w: a session file of format 4, which is not read yet", pistore.ErrForeignFormat)
+	case fileSQLite:
+		return fmt.Errorf("%w: a SQLite database, not a session file of JSON lines", pistore.ErrForeignFormat)
+	case fileEmpty, fileBlank, fileNUL, fileUTF16:
+		return errNothing
+	default:
+		return fmt.Errorf("%w: not a session file: none of its first lines is a session header or a record of one", pistore.ErrForeignFormat)
+	}
+}
+
+// errNothing says that there is nothing to read in what may have been a
+// session file.
+var errNothing = fmt.Errorf("%w: nothing that can be read", pistore.ErrCorrupt)
+
+// nothing returns the fault of a file that holds nothing to read.
+func (h head) nothing() Fault {
+	f := Fault{Severity: Error, Kind: kindNoHeader, Line: 1, record: -1}
+	switch h.what {
+	case fileEmpty:
+		f.Message = "the file is empty: a session file starts with a header"
+	case fileBlank:
+		f.Message = "the file holds white space only: a session file starts with a header"
+	case fileNUL:
+		f.Kind, f.Message = kindNUL, "the file holds NUL bytes only: its content never reached the disk"
+	case fileUTF16:
+		f.Kind, f.Message = kindUTF16, "the file is UTF-16 text: a session file is UTF-8"
+	default:
+		panic("jsonl: a file with something to read")
+	}
+	return f
+}
+
+// version returns how records are to be read, by the header and the first of
+// them. See [readVersion].
+func (h head) version() int {
+	version, _ := h.header.Member("version")
+	v, _ := readVersion(string(version), h.hasIDs)
+	return v
+}
+
+// readVersion returns how to read the records of a file whose header has this
+// version, as written, and whether that is an odd one. Records are read as what
+// they are: where they have ids, these count, whatever the header says.
+func readVersion(version string, hasIDs bool) (v int, odd bool) {
+	switch version {
+	case "3":
+		return 3, false
+	case "2":
+		return 2, false
+	case `"2"`:
+		return 2, true
+	case "", "1":
+		if !hasIDs {
+			return 1, false
+		}
+		return 2, true
+	case "null", "0", `"1"`:
+		if !hasIDs {
+			return 1, true
+		}
+		return 2, true
+	default:
+		return 3, true
+	}
+}
+
+// show quotes a text of the file for a message, cut to a length that fits.
+func show(s string) string {
+	const most = 64
+	if len(s) <= most {
+		return fmt.Sprintf("%q", s)
+	}
+	cut := most
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%q…", s[:cut])
+}

@@ -1,0 +1,242 @@
+package jsonl
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"pistore"
+)
+
+// header is the first record of a file of formats 1 to 3.
+type header struct {
+	id        pistore.SessionID
+	idProblem string // why the id cannot be used
+	version   string // as written; empty: absent
+	time      int64  // Unix ms; -1: unusable
+	cwd       string
+	parent    string
+	warnings  []string
+}
+
+func readHeaderRecord(p parsed) header {
+	h := header{time: p.time}
+	version, _ := p.text.Member("version")
+	h.version = strings.Clone(string(version))
+	id, _ := p.text.Member("id")
+	if s, ok := id.Text(); !ok {
+		h.idProblem = "the header has no usable id: it is " + kindOf(string(id)) + " instead of a string"
+	} else if err := pistore.SessionID(s).Check(); err != nil {
+		h.idProblem = "the header has no usable id: " + err.Error()
+	} else {
+		h.id = pistore.SessionID(strings.Clone(s))
+	}
+	if h.time < 0 {
+		h.warnings = append(h.warnings, "the header has no timestamp that can be read")
+	}
+	cwd, _ := p.text.Member("cwd")
+	if s, ok := cwd.Text(); !ok {
+		h.warnings = append(h.warnings, "the header has no working directory")
+	} else if err := (pistore.Info{CWD: s}).Check(); err != nil {
+		h.warnings = append(h.warnings, "the working directory cannot be used: "+err.Error())
+	} else {
+		h.cwd = strings.Clone(s)
+	}
+	parent, _ := p.text.Member("parentSession")
+	if parent == "" || parent == "null" {
+		return h
+	}
+	if s, ok := parent.Text(); !ok {
+		h.warnings = append(h.warnings, "parentSession is "+kindOf(string(parent))+" instead of a path")
+	} else if err := (pistore.Info{LegacyParentPath: s}).Check(); err != nil {
+		h.warnings = append(h.warnings, "parentSession cannot be used: "+err.Error())
+	} else {
+		h.parent = strings.Clone(s)
+	}
+	return h
+}
+
+// substituteID stands in for the id of a header that has none: a hash of the
+// start of the file, which appending does not change.
+func substituteID(src io.ReaderAt, size int64) (pistore.SessionID, error) {
+	start := make([]byte, min(size, 4<<10))
+	if n, err := src.ReadAt(start, 0); err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read: %w", err)
+	} else {
+		start = start[:n]
+	}
+	hash := sha256.Sum256(start)
+	return pistore.SessionID(hex.EncodeToString(hash[:])), nil
+}
+
+// Header is what the header of a file says, for listings.
+type Header struct {
+	Format    Format
+	ID        pistore.SessionID // empty: the header has none
+	CreatedAt pistore.UnixMS    // 0: the header does not say
+	CWD       string
+	// ParentSession is the parent's file as the header names it.
+	ParentSession string
+}
+
+// ReadHeader reads the header of a file of formats 1 to 3, at most its first
+// MiB. A file without one is ErrCorrupt, one that is no session ErrForeignFormat.
+func ReadHeader(ctx context.Context, path string) (Header, error) {
+	if err := ctx.Err(); err != nil {
+		return Header{}, err
+	}
+	f, size, err := openRegular(path)
+	if err != nil {
+		return Header{}, err
+	}
+	defer f.Close() // read only: nothing can be lost
+	h, err := readHeaderOf(f, size)
+	if err != nil {
+		return Header{}, fmt.Errorf("jsonl: %q: %w", path, err)
+	}
+	return h, nil
+}
+
+func readHeaderOf(src io.ReaderAt, size int64) (Header, error) {
+	h, err := readHead(src, size)
+	if err == nil {
+		err = h.refusal()
+	}
+	if err != nil {
+		return Header{}, err
+	}
+	text, err := pistore.CompactJSON(string(h.header))
+	if err != nil || h.what != filePi {
+		return Header{}, fmt.Errorf("%w: the session has no header that can be read", pistore.ErrCorrupt)
+	}
+	r := readHeaderRecord(parseRecord(text))
+	return Header{
+		Format: formatOf(h.version()), ID: r.id, CreatedAt: pistore.UnixMS(max(r.time, 0)), CWD: r.cwd, ParentSession: r.parent,
+	}, nil
+}
+
+// ReadName returns the name of the session in a file of formats 1 to 3, empty
+// if it has none. It reads backwards to the newest record that says, and looks
+// at the text of few lines beside that one, so that its memory is that of one
+// line. It does not judge the file.
+func ReadName(ctx context.Context, path string) (string, error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() // read only: nothing can be lost
+	name, err := readName(ctx, f, size)
+	if err != nil {
+		return "", fmt.Errorf("jsonl: %q: %w", path, err)
+	}
+	return name, nil
+}
+
+// nameMark stands in every line that names a session. In texts its quotes are
+// escaped, so that hardly any other line has it.
+var nameMark = []byte(`"session_info"`)
+
+func readName(ctx context.Context, src io.ReaderAt, size int64) (string, error) {
+	buf := make([]byte, readChunk+len(nameMark))
+	// Lines from skipped on are looked at already.
+	for end, skipped := size, size; end > 0; {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		start := max(end-readChunk, 0)
+		// The mark may stand across the border.
+		part := buf[:min(end+int64(len(nameMark))-1, size)-start]
+		n, err := src.ReadAt(part, start)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", fmt.Errorf("read: %w", err)
+		}
+		part = part[:n]
+		for {
+			at := bytes.LastIndex(part, nameMark)
+			if at < 0 {
+				break
+			}
+			part = part[:at]
+			if start+int64(at) >= skipped {
+				continue
+			}
+			text, first, err := lineAround(src, start+int64(at), size)
+			if err != nil {
+				return "", err
+			}
+			if name, ok := nameIn(text); ok {
+				return name, nil
+			}
+			skipped = first
+		}
+		end = start
+	}
+	return "", nil
+}
+
+// nameIn reads the name from a line; ok is false if the line does not say.
+func nameIn(line []byte) (name string, ok bool) {
+	text, _, err := readObject(bytes.TrimRight(line, "\x00"))
+	if err != nil || !text.IsObject() {
+		return "", false
+	}
+	if p := parseRecord(text); p.typ != typeSessionInfo {
+		return "", false
+	}
+	value, ok := nameValue(text, "name")
+	if !ok {
+		return "", false
+	}
+	name, _ = value.Text()
+	return name, true
+}
+
+// lineAround returns the line that a byte stands in and where it starts; a line
+// too long to be held comes back empty.
+func lineAround(src io.ReaderAt, at, size int64) (text []byte, first int64, err error) {
+	if first, err = lineStart(src, at); err != nil {
+		return nil, 0, err
+	}
+	l, _, err := newLineReader(io.NewSectionReader(src, first, size-first), size-first).next()
+	return l.text, first, err
+}
+
+// lineStart returns where the line that a byte stands in starts.
+func lineStart(src io.ReaderAt, at int64) (int64, error) {
+	buf := make([]byte, 4<<10)
+	for at > 0 {
+		start := max(at-int64(len(buf)), 0)
+		n, err := src.ReadAt(buf[:at-start], start)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, fmt.Errorf("read: %w", err)
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return start + int64(i) + 1, nil
+		}
+		at = start
+	}
+	return 0, nil
+}
+
+// resolveParent returns the session id in the header of a parent's file, empty
+// where that file cannot be read.
+func resolveParent(path string) pistore.SessionID {
+	if path == "" {
+		return ""
+	}
+	f, size, err := openRegular(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() // read only: nothing can be lost
+	h, err := readHeaderOf(f, size)
+	if err != nil {
+		return ""
+	}
+	return h.ID
+}

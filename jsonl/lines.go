@@ -1,0 +1,134 @@
+package jsonl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"pistore"
+)
+
+// maxLineBytes bounds the line that is held in memory: the largest payload, and
+// room for the members around it. A longer one is counted and passed over.
+const maxLineBytes = pistore.MaxPayloadBytes + 1<<20
+
+const readChunk = 256 << 10
+
+// line is one line of a file. Its text, without the newline, is valid until the
+// next call; it is empty when the line is too long to be held.
+type line struct {
+	number int64 // from 1
+	offset int64 // of its first byte
+	length int64 // of its text
+	text   []byte
+	ended  bool // a newline stands behind it
+}
+
+func (l line) tooLong() bool { return l.length > maxLineBytes }
+
+// lineReader yields the lines of the first size bytes of a source. Only \n ends
+// a line. Its memory is that of the longest line that is held.
+type lineReader struct {
+	src    io.ReaderAt
+	size   int64
+	buf    []byte
+	start  int   // in buf, of what was not handed out
+	end    int   // in buf, of what was read
+	pos    int64 // in the source, of buf[end]
+	number int64
+}
+
+func newLineReader(src io.ReaderAt, size int64) *lineReader {
+	return &lineReader{src: src, size: size, buf: make([]byte, min(size, readChunk))}
+}
+
+// next returns the next line; ok is false at the end. A file that ends in a
+// newline has no line behind it.
+func (r *lineReader) next() (l line, ok bool, err error) {
+	scanned := 0 // of buf[start:end], without a newline
+	for {
+		if i := bytes.IndexByte(r.buf[r.start+scanned:r.end], '\n'); i >= 0 {
+			n := scanned + i
+			l = r.take(n)
+			l.ended = true
+			r.start++
+			return l, true, nil
+		}
+		scanned = r.end - r.start
+		if scanned > maxLineBytes {
+			return r.passOver()
+		}
+		switch more, err := r.fill(); {
+		case err != nil:
+			return line{}, false, err
+		case !more && scanned == 0:
+			return line{}, false, nil
+		case !more:
+			return r.take(scanned), true, nil
+		}
+	}
+}
+
+// take hands out the next n bytes.
+func (r *lineReader) take(n int) line {
+	r.number++
+	l := line{number: r.number, offset: r.pos - int64(r.end-r.start), length: int64(n), text: r.buf[r.start : r.start+n]}
+	r.start += n
+	if l.tooLong() {
+		l.text = nil
+	}
+	return l
+}
+
+// passOver reads to the end of a line that is too long to be held.
+func (r *lineReader) passOver() (line, bool, error) {
+	r.number++
+	l := line{number: r.number, offset: r.pos - int64(r.end-r.start)}
+	for {
+		if i := bytes.IndexByte(r.buf[r.start:r.end], '\n'); i >= 0 {
+			r.start += i
+			l.length = r.pos - int64(r.end-r.start) - l.offset
+			r.start++
+			l.ended = true
+			return l, true, nil
+		}
+		r.start = r.end
+		more, err := r.fill()
+		if err != nil {
+			return line{}, false, err
+		}
+		if !more {
+			l.length = r.pos - l.offset
+			return l, true, nil
+		}
+	}
+}
+
+// fill reads more behind what is held, and reports whether there was any.
+func (r *lineReader) fill() (bool, error) {
+	if r.pos >= r.size {
+		return false, nil
+	}
+	if r.start > 0 {
+		r.end = copy(r.buf, r.buf[r.start:r.end])
+		r.start = 0
+	}
+	if r.end == len(r.buf) {
+		bigger := make([]byte, min(2*len(r.buf), maxLineBytes+readChunk))
+		copy(bigger, r.buf[:r.end])
+		r.buf = bigger
+	}
+	want := min(int64(len(r.buf)-r.end), r.size-r.pos)
+	n, err := r.src.ReadAt(r.buf[r.end:r.end+int(want)], r.pos)
+	r.end += n
+	r.pos += int64(n)
+	if errors.Is(err, io.EOF) {
+		// The file became shorter while it was read: what is left is its end.
+		r.size, err = r.pos, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read at byte %d: %w", r.pos, err)
+	}
+	return n > 0, nil
+}
