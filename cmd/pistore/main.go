@@ -33,6 +33,7 @@ type command struct {
 
 // commands are all commands, in the order of the help.
 var commands = []command{
+	demoCommand,
 	inspectCommand,
 	showCommand,
 	verifyCommand,
