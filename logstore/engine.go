@@ -45,7 +45,7 @@ type engine struct {
 // openEngine opens the database in a folder, creating it if there is none. The
 // caller keeps the lock if it fails.
 func openEngine(cfg engineConfig) (*engine, error) {
-	e := &engine{fault: newFault(), lock: cfg.lock, closeBound: cfg.closeBound}
+	e := &engine{fault: newFault(cfg.closeBound), lock: cfg.lock, closeBound: cfg.closeBound}
 	if cfg.level == pistore.Power && !cfg.readOnly {
 		if err := syncLogs(cfg.base, cfg.dir); err != nil {
 			return nil, err

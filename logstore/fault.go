@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"pistore"
 )
@@ -14,12 +15,18 @@ import (
 type fault struct {
 	dead    atomic.Bool
 	tripped chan struct{} // closed with the first cause
+	// overdue is closed some time later: calls that are still in the engine
+	// then may never come back.
+	overdue chan struct{}
+	bound   time.Duration
 
 	mu    sync.Mutex // guards cause
 	cause error
 }
 
-func newFault() *fault { return &fault{tripped: make(chan struct{})} }
+func newFault(bound time.Duration) *fault {
+	return &fault{tripped: make(chan struct{}), overdue: make(chan struct{}), bound: bound}
+}
 
 // fail records the first cause and sets the flag.
 func (f *fault) fail(op string, err error) {
@@ -31,6 +38,7 @@ func (f *fault) fail(op string, err error) {
 	f.cause = fmt.Errorf("%s: %w", op, err)
 	f.dead.Store(true)
 	close(f.tripped)
+	time.AfterFunc(f.bound, func() { close(f.overdue) })
 }
 
 // err returns nil, or an error that matches ErrFaulted and wraps the cause.

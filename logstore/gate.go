@@ -1,9 +1,6 @@
 package logstore
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
 // opGate counts the calls inside a handle, so that closing it can refuse new
 // ones and wait for those.
@@ -55,17 +52,11 @@ func (g *opGate) seal() bool {
 	return true
 }
 
-// wait waits until nobody is inside a sealed gate. Once the database is dead it
-// waits for a bounded time, since a call may never come back from the engine.
-func (g *opGate) wait(f *fault, bound time.Duration) {
+// wait waits until nobody is inside a sealed gate, or until a database that is
+// dead has had its time.
+func (g *opGate) wait(f *fault) {
 	select {
 	case <-g.empty:
-	case <-f.tripped:
-		timer := time.NewTimer(bound)
-		defer timer.Stop()
-		select {
-		case <-g.empty:
-		case <-timer.C:
-		}
+	case <-f.overdue:
 	}
 }

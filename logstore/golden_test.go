@@ -96,7 +96,7 @@ func goldenRecords(w *recordWriter) []struct {
 
 func testCodec(t testing.TB) *payloadCodec {
 	t.Helper()
-	codec, err := newPayloadCodec(DefaultCompressAboveBytes)
+	codec, err := newPayloadCodec(defaultCompressAboveBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

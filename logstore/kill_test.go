@@ -238,7 +238,7 @@ func TestKillSeesALoss(t *testing.T) {
 	for n := 1; n <= 200; n++ {
 		dir := t.TempDir()
 		acked := killChild(t, rng, false, 100*time.Millisecond, "nosync", dir).acked[0]
-		db, err := pebble.Open(dir, &pebble.Options{Logger: engineLogger{to: quiet, fault: newFault()}})
+		db, err := pebble.Open(dir, &pebble.Options{Logger: engineLogger{to: quiet, fault: newFault(time.Minute)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +261,7 @@ func TestKillSeesALoss(t *testing.T) {
 }
 
 func setForever(dir string) error {
-	db, err := pebble.Open(dir, &pebble.Options{Logger: engineLogger{to: quiet, fault: newFault()}})
+	db, err := pebble.Open(dir, &pebble.Options{Logger: engineLogger{to: quiet, fault: newFault(time.Minute)}})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/go-cmp/cmp"
@@ -59,7 +60,7 @@ func TestForeignFolders(t *testing.T) {
 	})
 	t.Run("another program's database", func(t *testing.T) {
 		dir := t.TempDir()
-		db, err := pebble.Open(dir, &pebble.Options{Logger: engineLogger{to: quiet, fault: newFault()}})
+		db, err := pebble.Open(dir, &pebble.Options{Logger: engineLogger{to: quiet, fault: newFault(time.Minute)}})
 		if err != nil {
 			t.Fatal(err)
 		}

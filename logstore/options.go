@@ -15,13 +15,13 @@ import (
 // backendName is what this backend calls itself in errors and in Info.Format.
 const backendName = "logstore"
 
-// The defaults of Options.
+// What 0 means in Options.
 const (
-	DefaultCacheBytes    = 64 << 20
-	DefaultMemtableBytes = 16 << 20
-	// DefaultCompressAboveBytes: below it, compressing costs as much as the
+	defaultCacheBytes    = 64 << 20
+	defaultMemtableBytes = 16 << 20
+	// defaultCompressAboveBytes: below it, compressing costs as much as the
 	// commit and saves less than the engine's blocks do.
-	DefaultCompressAboveBytes = 8 << 10
+	defaultCompressAboveBytes = 8 << 10
 )
 
 // minMemtableBytes keeps a memtable large enough for the engine.
@@ -35,14 +35,13 @@ type Options struct {
 	// disk. A database that is open for writing is refused with ErrLocked.
 	ReadOnly bool
 
-	// CacheBytes is the size of the cache of table blocks; 0: the default.
+	// CacheBytes is the size of the cache of table blocks; 0: 64 MiB.
 	CacheBytes int64
 	// MemtableBytes is how much is written before a table is; what is in
-	// memory has to be replayed after a crash, 10 to 15 ms per MB. 0: the
-	// default.
+	// memory has to be replayed after a crash, 10 to 15 ms per MB; 0: 16 MiB.
 	MemtableBytes int64
 	// CompressAboveBytes is the size above which a payload is compressed on
-	// its own; 0: the default, negative: never.
+	// its own; 0: 8 KiB, negative: never.
 	CompressAboveBytes int
 
 	Logger *slog.Logger  // nil: silent
@@ -65,14 +64,14 @@ func (o Options) complete() (Options, error) {
 		return o, fmt.Errorf("logstore: %w: cache of %d bytes, memtable of %d", pistore.ErrInvalid, o.CacheBytes, o.MemtableBytes)
 	}
 	if o.CacheBytes == 0 {
-		o.CacheBytes = DefaultCacheBytes
+		o.CacheBytes = defaultCacheBytes
 	}
 	if o.MemtableBytes == 0 {
-		o.MemtableBytes = DefaultMemtableBytes
+		o.MemtableBytes = defaultMemtableBytes
 	}
 	o.MemtableBytes = max(o.MemtableBytes, minMemtableBytes)
 	if o.CompressAboveBytes == 0 {
-		o.CompressAboveBytes = DefaultCompressAboveBytes
+		o.CompressAboveBytes = defaultCompressAboveBytes
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -39,10 +39,13 @@ func newPayloadCodec(threshold int) (*payloadCodec, error) {
 	return &payloadCodec{threshold: threshold, enc: enc, dec: dec}, nil
 }
 
+// worthwhile reports whether a payload of that size is to be compressed.
+func (c *payloadCodec) worthwhile(size int) bool { return c.threshold > 0 && size > c.threshold }
+
 // compress appends the compressed form of raw to dst and reports whether it is
 // the one to store.
 func (c *payloadCodec) compress(dst, raw []byte) ([]byte, bool) {
-	if c.threshold <= 0 || len(raw) <= c.threshold {
+	if !c.worthwhile(len(raw)) {
 		return dst, false
 	}
 	out := c.enc.EncodeAll(raw, dst)

@@ -156,24 +156,46 @@ func (w *recordWriter) start(kind int, flags, rawSize uint64) {
 	w.uint(rawSize)
 }
 
-// pack returns a payload as it is stored, and the flag that says how.
-func (w *recordWriter) pack(raw []byte) (stored []byte, flags uint64) {
+// payload is what a record stores of a payload that has two parts.
+type payload struct {
+	a, b   string
+	packed []byte // in place of both, when that is smaller
+	flags  uint64
+}
+
+func (w *recordWriter) pack(a, b string) payload {
+	p := payload{a: a, b: b}
+	if !w.codec.worthwhile(len(a) + len(b)) {
+		return p
+	}
 	if cap(w.scratch) > keptBuffer {
 		w.scratch = nil
 	}
-	packed, ok := w.codec.compress(w.scratch[:0], raw)
+	packed, ok := w.codec.compress(w.scratch[:0], []byte(a+b))
 	w.scratch = packed
 	if ok {
-		return packed, flagZstd
+		p.packed, p.flags = packed, flagZstd
 	}
-	return raw, 0
+	return p
+}
+
+func (p payload) rawSize() uint64 { return uint64(len(p.a) + len(p.b)) }
+
+func (w *recordWriter) payload(p payload) {
+	if p.packed != nil {
+		w.bytes(p.packed)
+		return
+	}
+	_ = w.enc.EncodeBytesLen(len(p.a) + len(p.b))
+	w.buf.WriteString(p.a)
+	w.buf.WriteString(p.b)
 }
 
 func (w *recordWriter) entry(e pistore.Entry, parentSeq pistore.Seq) []byte {
-	stored, flags := w.pack([]byte(e.Payload))
-	w.start(kindEntry, flags, uint64(len(e.Payload)))
+	p := w.pack(string(e.Payload), "")
+	w.start(kindEntry, p.flags, p.rawSize())
 	w.place(e, parentSeq)
-	w.bytes(stored)
+	w.payload(p)
 	return w.buf.Bytes()
 }
 
@@ -193,24 +215,24 @@ func (w *recordWriter) place(e pistore.Entry, parentSeq pistore.Seq) {
 }
 
 func (w *recordWriter) usage(u pistore.UsageRow) []byte {
-	raw := append([]byte(u.Usage), u.Details...)
-	stored, flags := w.pack(raw)
+	p := w.pack(string(u.Usage), string(u.Details))
+	flags := p.flags
 	if u.Adjustment {
 		flags |= flagAdjustment
 	}
-	w.start(kindUsage, flags, uint64(len(raw)))
+	w.start(kindUsage, flags, p.rawSize())
 	w.id(string(u.ID))
 	w.id(string(u.EntryID))
 	w.uint(uint64(len(u.Usage)))
-	w.bytes(stored)
+	w.payload(p)
 	return w.buf.Bytes()
 }
 
 func (w *recordWriter) register(seq pistore.Seq, value pistore.JSON) []byte {
-	stored, flags := w.pack([]byte(value))
-	w.start(kindRegister, flags, uint64(len(value)))
+	p := w.pack(string(value), "")
+	w.start(kindRegister, p.flags, p.rawSize())
 	w.seq(seq)
-	w.bytes(stored)
+	w.payload(p)
 	return w.buf.Bytes()
 }
 

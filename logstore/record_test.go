@@ -156,7 +156,7 @@ func TestPlantedPayloads(t *testing.T) {
 func TestPayloadThreshold(t *testing.T) {
 	codec := testCodec(t)
 	text := strings.Repeat("compressible text ", 1000)
-	if _, ok := codec.compress(nil, []byte(text[:DefaultCompressAboveBytes])); ok {
+	if _, ok := codec.compress(nil, []byte(text[:defaultCompressAboveBytes])); ok {
 		t.Error("compressed at the threshold")
 	}
 	packed, ok := codec.compress(nil, []byte(text))

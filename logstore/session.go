@@ -86,7 +86,7 @@ func (h *session) Info() pistore.Info { return h.info }
 // Close implements pistore.Storage.
 func (h *session) Close() error {
 	if h.gate.seal() {
-		h.gate.wait(h.store.eng.fault, h.store.opts.closeBound)
+		h.gate.wait(h.store.eng.fault)
 		h.store.detach(h)
 	}
 	return nil

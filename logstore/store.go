@@ -392,7 +392,7 @@ func (s *Store) Close() error {
 	if !s.gate.seal() {
 		return nil
 	}
-	s.gate.wait(s.eng.fault, s.opts.closeBound)
+	s.gate.wait(s.eng.fault)
 	s.mu.Lock()
 	var handles []*session
 	for h := range s.handles {
