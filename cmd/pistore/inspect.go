@@ -151,7 +151,7 @@ func listSessions(in *invocation, o *opened) error {
 	for _, s := range list.Sessions {
 		p.line(plain("  "), cyan(pad(safe(string(s.ID)), 38)), plain(minute(s.CreatedAt)))
 		if s.CWD != "" {
-			p.line(dim("    in " + cut(safe(s.CWD), columns-7)))
+			p.line(dim("    in " + brief(s.CWD, columns-7)))
 		}
 	}
 	if len(list.Sessions) > 0 {

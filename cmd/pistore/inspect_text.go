@@ -21,7 +21,7 @@ func printHeader(p *paper, r inspectReport) {
 func printOverview(p *paper, r inspectReport) {
 	p.line(dim("  created  "), plain(instant(r.Session.CreatedAt)))
 	if r.Session.CWD != "" {
-		p.line(dim("  in       "), plain(cut(safe(r.Session.CWD), columns-11)))
+		p.line(dim("  in       "), plain(brief(r.Session.CWD, columns-11)))
 	}
 	if r.Session.ParentSessionID != "" {
 		p.line(dim("  forked   "), plain("from "+string(r.Session.ParentSessionID)))
@@ -150,7 +150,7 @@ func printFacts(p *paper, r inspectReport) {
 		heading(p, "Facts")
 	}
 	for _, l := range r.Facts.Labels {
-		p.line(dim("  label       "), plain(pad(shortID(l.EntryID), 14)), plain(cut(safe(l.Label), columns-28)))
+		p.line(dim("  label       "), plain(pad(shortID(l.EntryID), 14)), plain(brief(l.Label, columns-28)))
 	}
 	printValues(p, "custom", r.Facts.Custom)
 	if len(r.Documents) > 0 {
@@ -161,24 +161,24 @@ func printFacts(p *paper, r inspectReport) {
 		if d.Lane != "" {
 			name += " of " + d.Lane
 		}
-		name = cut(safe(name), 30)
-		p.line(plain("  "+name+"  "), dim(cut(safe(string(d.Value)), columns-4-width(name))))
+		name = brief(name, 30)
+		p.line(plain("  "+name+"  "), dim(brief(string(d.Value), columns-4-width(name))))
 	}
 	if len(r.Tasks)+len(r.Timers) > 0 {
 		heading(p, "Tasks and timers")
 	}
 	for _, t := range r.Tasks {
-		p.line(dim("  task        "), plain(cut(safe(t.ID), 36)), plain(" "), dim(cut(safe(string(t.State)), columns-52)))
+		p.line(dim("  task        "), plain(brief(t.ID, 36)), plain(" "), dim(brief(string(t.State), columns-52)))
 	}
 	for _, t := range r.Timers {
-		p.line(dim("  timer       "), plain(instant(t.DueAt)+"  "), dim(cut(safe(t.ID), columns-40)))
+		p.line(dim("  timer       "), plain(instant(t.DueAt)+"  "), dim(brief(t.ID, columns-40)))
 	}
 }
 
 func printValues(p *paper, what string, values map[string]pistore.JSON) {
 	for _, key := range sortedKeys(values) {
-		name := cut(safe(key), 28)
-		p.line(dim(pad("  "+what, 14)), plain(name+" = "), plain(cut(safe(string(values[key])), columns-18-width(name))))
+		name := brief(key, 28)
+		p.line(dim(pad("  "+what, 14)), plain(name+" = "), plain(brief(string(values[key]), columns-18-width(name))))
 	}
 }
 
@@ -189,7 +189,7 @@ func printUsage(p *paper, u usageView) {
 	heading(p, "Usage")
 	row := func(style func(string) span, name string, rows int64, s sumsView) {
 		cached := grouped(string(s.CacheRead))
-		p.line(plain("  "), plain(pad(cut(safe(name), 26), 26)), style(padLeft(grouped(fmt.Sprint(rows)), 7)+padLeft(grouped(string(s.Input)), 12)+
+		p.line(plain("  "), plain(pad(brief(name, 26), 26)), style(padLeft(grouped(fmt.Sprint(rows)), 7)+padLeft(grouped(string(s.Input)), 12)+
 			padLeft(grouped(string(s.Output)), 10)+padLeft(cached, 11)+padLeft(cut(string(s.Cost.Total), 11), 12)))
 	}
 	p.line(dim(pad("  model", 28) + padLeft("rows", 7) + padLeft("input", 12) + padLeft("output", 10) + padLeft("cached", 11) + padLeft("cost", 12)))
@@ -223,7 +223,7 @@ func printEntries(p *paper, v *survey) {
 			parent = "root"
 		}
 		p.line(padLeftDim(fmt.Sprint(e.Seq), 8), plain("  "), cyan(pad(safe(shortID(e.ID)), 13)), dim("← "+pad(safe(parent), 13)),
-			plain(pad(cut(safe(kind), 18), 19)), dim(minute(e.Timestamp)))
+			plain(pad(brief(kind, 18), 19)), dim(minute(e.Timestamp)))
 	}
 }
 
@@ -234,9 +234,9 @@ func printRegisters(p *paper, cells []registerView) {
 	for _, r := range cells {
 		if r.Namespace != last {
 			last = r.Namespace
-			p.line(plain("  "), cyan(cut(safe(r.Namespace), columns-2)))
+			p.line(plain("  "), cyan(brief(r.Namespace, columns-2)))
 		}
-		key := plain(cut(safe(r.Key), columns-22))
+		key := plain(brief(r.Key, columns-22))
 		if r.Key == "" {
 			key = dim("empty key")
 		}
@@ -258,11 +258,11 @@ func printEntry(p *paper, e entryView) error {
 	if e.Role != "" {
 		kind += " of " + e.Role
 	}
-	p.line(dim("  parent    "), plain(cut(safe(parent), columns-12)))
-	p.line(dim("  type      "), plain(cut(safe(kind), columns-12)))
+	p.line(dim("  parent    "), plain(brief(parent, columns-12)))
+	p.line(dim("  type      "), plain(brief(kind, columns-12)))
 	p.line(dim("  written   "), plain(fmt.Sprintf("%s, seq %d", instantMS(e.Timestamp), e.Seq)))
 	if e.Label != "" {
-		p.line(dim("  label     "), plain(cut(safe(e.Label), columns-12)))
+		p.line(dim("  label     "), plain(brief(e.Label, columns-12)))
 	}
 	for _, child := range e.Children {
 		p.line(dim("  child     "), plain(string(child)))

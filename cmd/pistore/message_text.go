@@ -26,7 +26,7 @@ func printMessage(p *paper, indent string, m session.Message, style messageStyle
 	case *session.SystemMessage:
 		printBlocks(p, indent, m.Content, style)
 		if m.Sections != "" {
-			p.line(plain(indent), dim("sections "), plain(cut(safe(string(m.Sections)), columns-width(indent)-9)))
+			p.line(plain(indent), dim("sections "), plain(brief(string(m.Sections), columns-width(indent)-9)))
 		}
 	case *session.CustomMessage:
 		printBlocks(p, indent, m.Content, style)
@@ -42,7 +42,7 @@ func printMessage(p *paper, indent string, m session.Message, style messageStyle
 	case *session.SummaryMessage:
 		p.block(plain, indent, m.Summary)
 	case *session.UnknownMessage:
-		p.line(plain(indent), dim(cut(safe(string(m.Raw)), columns-width(indent))))
+		p.line(plain(indent), dim(brief(string(m.Raw), columns-width(indent))))
 	default:
 		panic(fmt.Sprintf("pistore: unknown message %T", m))
 	}
@@ -62,7 +62,7 @@ func printBlocks(p *paper, indent string, content []session.Block, style message
 		case session.ToolCall:
 			printCall(p, indent, b, style)
 		case session.UnknownBlock:
-			p.line(plain(indent), dim(cut(safe(string(b.Raw)), columns-width(indent))))
+			p.line(plain(indent), dim(brief(string(b.Raw), columns-width(indent))))
 		default:
 			panic(fmt.Sprintf("pistore: unknown block %T", b))
 		}
@@ -70,7 +70,7 @@ func printBlocks(p *paper, indent string, content []session.Block, style message
 }
 
 func imageWords(b session.Image) string {
-	return fmt.Sprintf("image, %s, %s", cut(safe(b.MIMEType), 40), bytesOf(int64(len(b.Data))*3/4))
+	return fmt.Sprintf("image, %s, %s", brief(b.MIMEType, 40), bytesOf(int64(len(b.Data))*3/4))
 }
 
 func printThinking(p *paper, indent string, b session.Thinking, style messageStyle) {
@@ -87,8 +87,8 @@ func printThinking(p *paper, indent string, b session.Thinking, style messageSty
 
 func printCall(p *paper, indent string, c session.ToolCall, style messageStyle) {
 	if style.fold {
-		name := cut(safe(c.Name), 24)
-		p.line(plain(indent), cyan("→ "+name+" "), dim(cut(safe(string(c.Arguments)), columns-width(indent)-3-width(name))))
+		name := brief(c.Name, 24)
+		p.line(plain(indent), cyan("→ "+name+" "), dim(brief(string(c.Arguments), columns-width(indent)-3-width(name))))
 		return
 	}
 	p.line(plain(indent), cyan("→ "+c.Name), dim(" "+c.ID))
@@ -105,12 +105,12 @@ func printResult(p *paper, indent string, m *session.ToolResultMessage, style me
 		printBlocks(p, indent+"  ", m.Content, style)
 		return
 	}
-	name := cut(safe(m.ToolName), 24)
+	name := brief(m.ToolName, 24)
 	text := contentLine(m.Content)
 	if n := lineCount(session.JoinText(m.Content)); n > 1 {
 		text = fmt.Sprintf("%s lines: %s", grouped(fmt.Sprint(n)), text)
 	}
-	p.line(plain(indent), paint(mark+name+" "), plain(cut(safe(text), columns-width(indent)-3-width(name))))
+	p.line(plain(indent), paint(mark+name+" "), plain(brief(text, columns-width(indent)-3-width(name))))
 }
 
 func printBash(p *paper, indent string, m *session.BashMessage, style messageStyle) {

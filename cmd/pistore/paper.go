@@ -154,6 +154,16 @@ func cut(s string, columns int) string {
 	return s
 }
 
+// brief shows text of a store on a part of a line. It looks at no more of it
+// than can be shown.
+func brief(s string, columns int) string {
+	columns = max(columns, 1)
+	if most := 16 * columns; len(s) > most {
+		s = s[:most] + strings.Repeat("…", columns)
+	}
+	return cut(safe(s), columns)
+}
+
 // pad fills text with spaces up to a width.
 func pad(s string, columns int) string {
 	return s + strings.Repeat(" ", max(0, columns-width(s)))
@@ -168,29 +178,34 @@ func padLeft(s string, columns int) string {
 // long; what stands in front of the first word is kept.
 func breakLine(line string, columns int) []string {
 	var rows []string
-	for width(line) > columns {
-		at, space, n := len(line), -1, 0
-		for i, r := range line {
-			if n += runeWidth(r); n > columns {
-				at = i
-				break
-			}
-			if r == ' ' && strings.TrimLeft(line[:i], " ") != "" {
-				space = i
-			}
-		}
-		if line[at] == ' ' {
-			space = at
-		}
-		rest := at
-		if space > 0 {
-			at, rest = space, space+1
-		}
-		if at == 0 { // one character wider than all columns
-			break
-		}
+	for {
+		at, next := breakAt(line, columns)
 		rows = append(rows, strings.TrimRight(line[:at], " "))
-		line = line[rest:]
+		if next == len(line) {
+			return rows
+		}
+		line = line[next:]
 	}
-	return append(rows, strings.TrimRight(line, " "))
+}
+
+// breakAt returns where the first row of a line ends and where the next one
+// starts. It looks no further than the row is long.
+func breakAt(line string, columns int) (at, next int) {
+	n, space, word := 0, -1, false
+	for i, r := range line {
+		n += runeWidth(r)
+		switch {
+		case n > columns && r == ' ' && word:
+			return i, i + 1
+		case n > columns && space > 0:
+			return space, space + 1
+		case n > columns && i > 0:
+			return i, i
+		case r != ' ':
+			word = true
+		case word:
+			space = i
+		}
+	}
+	return len(line), len(line)
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"pistore/logstore"
 )
 
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"pistore": main}) }
@@ -16,7 +18,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"mkstore": scriptStore, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip,
+			"mkstore": scriptStore, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip, "hold": scriptHold,
 		},
 	})
 }
@@ -28,6 +30,13 @@ func scriptStore(ts *testscript.TestScript, _ bool, args []string) {
 
 func scriptFIFO(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o600))
+}
+
+// scriptHold keeps a store open for writing until the script ends.
+func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := logstore.Open(ts.MkAbs(args[0]), logstore.Options{})
+	ts.Check(err)
+	ts.Defer(func() { _ = db.Close() })
 }
 
 // scriptFlip changes one bit in a file: flip FILE.

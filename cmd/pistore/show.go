@@ -114,17 +114,19 @@ func newTranscript(ctx context.Context, s pistore.Storage, lane string, last int
 		}
 		path = append(path, e)
 	}
-	children, err := countChildren(ctx, s)
+	slices.Reverse(path)
+	from := pistore.Seq(0)
+	if last > 0 && len(path) > last {
+		t.omitted = len(path) - last
+		from = path[t.omitted-1].Seq // children are newer than their parents
+		path = path[t.omitted:]
+	}
+	children, err := countChildren(ctx, s, from)
 	if errors.Is(err, pistore.ErrCorrupt) {
 		t.damage, err = err, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	slices.Reverse(path)
-	if last > 0 && len(path) > last {
-		t.omitted = len(path) - last
-		path = path[t.omitted:]
 	}
 	for _, e := range path {
 		t.steps = append(t.steps, pathStep{e.ID, max(0, children[e.ParentID]-1)})
@@ -132,11 +134,11 @@ func newTranscript(ctx context.Context, s pistore.Storage, lane string, last int
 	return t, nil
 }
 
-// countChildren counts the children of every entry; those of the empty id are
-// the roots.
-func countChildren(ctx context.Context, s pistore.Storage) (map[pistore.ID]int, error) {
+// countChildren counts the children of every entry among those from a seq on;
+// those of the empty id are the roots.
+func countChildren(ctx context.Context, s pistore.Storage, from pistore.Seq) (map[pistore.ID]int, error) {
 	children := map[pistore.ID]int{}
-	for e, err := range s.ScanEntries(ctx, pistore.ScanQuery{}) {
+	for e, err := range s.ScanEntries(ctx, pistore.ScanQuery{FromSeq: from}) {
 		if err != nil {
 			return children, err
 		}

@@ -20,7 +20,7 @@ func (t *textTranscript) begin(of *transcript) error {
 	if name == "" {
 		name = "session " + string(of.info.ID)
 	}
-	t.p.line(bold(cut(safe(firstLine(name)), columns-24)), dim("  lane "), cyan(cut(safe(of.lane), 16)))
+	t.p.line(bold(brief(firstLine(name), columns-24)), dim("  lane "), cyan(brief(of.lane, 16)))
 	if of.damage != nil {
 		t.p.block(red, "  ", "✗ the beginning is missing: "+of.damage.Error())
 	}
@@ -59,7 +59,7 @@ func (t *textTranscript) entry(step pathStep, e pistore.Entry) error {
 		t.who = ""
 		data, _ := e.Payload.Member("data")
 		t.p.blank()
-		t.p.line(dim("  "+cut(safe(string(e.Type)+" "+e.CustomType), 30)+"  "), dim(cut(safe(string(data)), columns-36)))
+		t.p.line(dim("  "+brief(string(e.Type)+" "+e.CustomType, 30)+"  "), dim(brief(string(data), columns-36)))
 	}
 	return nil
 }
@@ -86,8 +86,8 @@ func (t *textTranscript) message(e pistore.Entry) {
 }
 
 func (t *textTranscript) head(who, beside string, at pistore.UnixMS) {
-	who, when := cut(safe(who), 20), minute(at)
-	beside = cut(safe(beside), columns-4-width(who)-width(when))
+	who, when := brief(who, 20), minute(at)
+	beside = brief(beside, columns-4-width(who)-width(when))
 	gap := max(1, columns-2-width(who)-width(beside)-width(when))
 	t.p.line(bold(who), plain("  "), dim(beside+strings.Repeat(" ", gap)+when))
 }

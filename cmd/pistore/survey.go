@@ -23,6 +23,7 @@ type survey struct {
 	registers []pistore.Register
 	at        map[pistore.Address]pistore.JSON
 	usage     ledger.Breakdown
+	texts     map[string]string
 }
 
 // node is an entry without its content.
@@ -68,8 +69,10 @@ func takeSurvey(ctx context.Context, s pistore.Storage) (*survey, error) {
 func (v *survey) add(e pistore.Entry) {
 	n := node{parent: -1}
 	n.role, n.preview, n.bad = describe(e)
-	n.preview = strings.Clone(cutBytes(n.preview, 400)) // not the payload with it
+	// Short texts may share the memory of the payload, which is not kept.
+	n.role, n.preview = v.intern(n.role), strings.Clone(cutBytes(n.preview, 400))
 	e.ID, e.ParentID, e.Payload = pistore.ID(strings.Clone(string(e.ID))), pistore.ID(strings.Clone(string(e.ParentID))), ""
+	e.Type, e.CustomType = pistore.EntryType(v.intern(string(e.Type))), v.intern(e.CustomType)
 	n.entry = e
 	i := len(v.nodes)
 	if parent, ok := v.byID[e.ParentID]; ok && e.ParentID != "" {
@@ -80,6 +83,19 @@ func (v *survey) add(e pistore.Entry) {
 		v.byID[e.ID] = i
 	}
 	v.nodes = append(v.nodes, n)
+}
+
+// intern returns the one copy of a text that many entries have.
+func (v *survey) intern(s string) string {
+	if v.texts == nil {
+		v.texts = map[string]string{}
+	}
+	t, ok := v.texts[s]
+	if !ok {
+		t = strings.Clone(s)
+		v.texts[t] = t
+	}
+	return t
 }
 
 func cutBytes(s string, n int) string {

@@ -97,10 +97,10 @@ func printTreeRow(p *paper, v *survey, n node, depth int, first bool, lanes []st
 	id := pad(safe(shortID(e.ID)), 8)
 	marks := ""
 	for _, lane := range lanes {
-		marks += " [" + cut(safe(lane), 20) + "]"
+		marks += " [" + brief(lane, 20) + "]"
 	}
 	if label := v.label(e.ID); label != "" {
-		marks += " #" + cut(safe(label), 20)
+		marks += " #" + brief(label, 20)
 	}
 	text := n.preview
 	if e.ParentID != "" && n.parent < 0 {
@@ -109,8 +109,8 @@ func printTreeRow(p *paper, v *survey, n node, depth int, first bool, lanes []st
 	}
 	room := columns - 2 - width(rails) - 2 - width(id) - 12
 	marks = cut(marks, max(room, 1))
-	text = cut(safe(firstLine(text)), max(room-width(marks), 1))
-	p.line(plain("  "), dim(rails), plain("• "), dim(id), plain(" "), style(pad(cut(safe(kind), 10), 10)), plain(" "), plain(text), cyan(marks))
+	text = brief(firstLine(text), max(room-width(marks), 1))
+	p.line(plain("  "), dim(rails), plain("• "), dim(id), plain(" "), style(pad(brief(kind, 10), 10)), plain(" "), plain(text), cyan(marks))
 }
 
 // kindOf is the word for an entry in a tree.

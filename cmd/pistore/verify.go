@@ -137,7 +137,7 @@ func printFaults(p *paper, faults []faultView, omitted int64) {
 		if f.ID != "" {
 			where += " · " + f.ID
 		}
-		p.line(plain("  "), style(pad(f.Severity, 8)), bold(pad(name, 13)), plain(cut(safe(where), columns-23)))
+		p.line(plain("  "), style(pad(f.Severity, 8)), bold(pad(name, 13)), plain(brief(where, columns-23)))
 		p.block(plain, "          ", f.Message)
 	}
 	if omitted > 0 {

@@ -63,7 +63,7 @@ func shortID(id pistore.ID) string {
 	if _, ok := id.Time(); ok {
 		return string(id[28:])
 	}
-	return cut(safe(string(id)), 12)
+	return brief(string(id), 12)
 }
 
 // firstLine is the first line of a text that has anything on it.
