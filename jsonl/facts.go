@@ -1,6 +1,7 @@
 package jsonl
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,11 +14,7 @@ import (
 // file, on whatever branch they stand.
 func (im *importer) writeFacts(w *writer) {
 	name := pistore.JSON("")
-	type label struct {
-		record int32 // that set it
-		value  pistore.JSON
-	}
-	labels := map[int32]label{}
+	labels := map[int32]pistore.JSON{} // by record
 	for n := range im.records {
 		i := int32(n)
 		switch im.records[i].typ {
@@ -33,7 +30,7 @@ func (im *importer) writeFacts(w *writer) {
 			case value == "":
 				delete(labels, target)
 			default:
-				labels[target] = label{i, value}
+				labels[target] = value
 			}
 		}
 	}
@@ -44,9 +41,10 @@ func (im *importer) writeFacts(w *writer) {
 	for target := range labels {
 		targets = append(targets, target)
 	}
-	slices.SortFunc(targets, func(a, b int32) int { return int(labels[a].record - labels[b].record) })
+	// By key, which is the order in which registers are cheapest to set.
+	slices.SortFunc(targets, func(a, b int32) int { return cmp.Compare(im.ids[a], im.ids[b]) })
 	for _, target := range targets {
-		w.write(pistore.SetRegister{Namespace: registers.FactLabelNS, Key: string(im.ids[target]), Value: labels[target].value}, 0)
+		w.write(pistore.SetRegister{Namespace: registers.FactLabelNS, Key: string(im.ids[target]), Value: labels[target]}, 0)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"sync/atomic"
 
 	"pistore"
@@ -35,6 +36,17 @@ func Open(ctx context.Context, path string, mode pistore.Mode) (*File, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if mode == pistore.ReadWrite {
+		// Formats 1 to 3 become writable with format 4, which writes them.
+		format, err := Detect(ctx, path)
+		if err == nil {
+			err = fmt.Errorf("jsonl: %q: %w: a file of format %s is not written; open it read-only or convert it", path, pistore.ErrUnsupported, format)
+		}
+		return nil, err
+	}
+	if mode != pistore.ReadOnly {
+		return nil, fmt.Errorf("jsonl: %q: %w: mode %d", path, pistore.ErrInvalid, mode)
+	}
 	f, size, err := openRegular(path)
 	if err != nil {
 		return nil, err
@@ -46,10 +58,6 @@ func Open(ctx context.Context, path string, mode pistore.Mode) (*File, error) {
 		return nil, fmt.Errorf("jsonl: %q: %w", path, err)
 	case file == nil:
 		return nil, unreadable(path, report)
-	case mode == pistore.ReadWrite:
-		return nil, fmt.Errorf("jsonl: %q: %w: a file of %s is not written; open it read-only or convert it", path, pistore.ErrUnsupported, report.Format)
-	case mode != pistore.ReadOnly:
-		return nil, fmt.Errorf("jsonl: %q: %w: mode %d", path, pistore.ErrInvalid, mode)
 	}
 	return file, nil
 }
@@ -150,11 +158,25 @@ func (f *File) Report() Report { return f.report }
 
 // LegacyID returns the id that an entry has in the file; ok is false if there
 // is no such entry.
-func (f *File) LegacyID(e pistore.Entry) (id string, ok bool) {
-	if e.Seq < 1 || int64(e.Seq) > int64(len(f.legacy)) {
+func (f *File) LegacyID(id pistore.ID) (legacy string, ok bool) {
+	found, err := f.state.Entries(context.Background(), []pistore.ID{id})
+	if err != nil || len(found) == 0 {
 		return "", false
 	}
-	return f.legacy[e.Seq-1], true
+	return f.legacy[found[0].Seq-1], true
+}
+
+// EntryID returns the entry that has an id in the file; ok is false if there is
+// none. It looks through all of them.
+func (f *File) EntryID(legacy string) (id pistore.ID, ok bool) {
+	seq := pistore.Seq(slices.Index(f.legacy, legacy) + 1)
+	if seq == 0 {
+		return "", false
+	}
+	for e, err := range f.state.ScanEntries(context.Background(), pistore.ScanQuery{FromSeq: seq, ToSeq: seq}) {
+		return e.ID, err == nil
+	}
+	return "", false
 }
 
 // Info describes the session.

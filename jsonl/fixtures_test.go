@@ -151,7 +151,7 @@ func legacyIDs(t *testing.T, f *File) map[pistore.ID]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids[e.ID], _ = f.LegacyID(e)
+		ids[e.ID], _ = f.LegacyID(e.ID)
 	}
 	return ids
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"pistore"
@@ -143,6 +144,7 @@ var nameMark = []byte(`"session_info"`)
 
 func readName(ctx context.Context, src io.ReaderAt, size int64) (string, error) {
 	buf := make([]byte, readChunk+len(nameMark))
+	var hits []int64
 	// Lines from skipped on are looked at already.
 	for end, skipped := size, size; end > 0; {
 		if err := ctx.Err(); err != nil {
@@ -155,17 +157,12 @@ func readName(ctx context.Context, src io.ReaderAt, size int64) (string, error) 
 		if err != nil && !errors.Is(err, io.EOF) {
 			return "", fmt.Errorf("read: %w", err)
 		}
-		part = part[:n]
-		for {
-			at := bytes.LastIndex(part, nameMark)
-			if at < 0 {
-				break
-			}
-			part = part[:at]
-			if start+int64(at) >= skipped {
+		hits = appendHits(hits[:0], part[:n], start)
+		for _, at := range slices.Backward(hits) {
+			if at >= skipped {
 				continue
 			}
-			text, first, err := lineAround(src, start+int64(at), size)
+			text, first, err := lineAround(src, at, size)
 			if err != nil {
 				return "", err
 			}
@@ -177,6 +174,18 @@ func readName(ctx context.Context, src io.ReaderAt, size int64) (string, error) 
 		end = start
 	}
 	return "", nil
+}
+
+// appendHits appends where marks stand in a part of a file.
+func appendHits(hits []int64, part []byte, start int64) []int64 {
+	for at := 0; ; at += len(nameMark) {
+		n := bytes.Index(part[at:], nameMark)
+		if n < 0 {
+			return hits
+		}
+		at += n
+		hits = append(hits, start+int64(at))
+	}
 }
 
 // nameIn reads the name from a line; ok is false if the line does not say.

@@ -45,8 +45,9 @@ type importer struct {
 	blank, crlf lineCount
 
 	tree
-	targets map[int32]int32 // of context edits
-	budget  int64           // left for what compactions retain
+	targets  map[int32]int32        // of context edits
+	elements map[int32]pistore.JSON // what records give to a retained tail
+	budget   int64                  // left for what compactions retain
 }
 
 // reference is a parent by its id.
@@ -68,7 +69,7 @@ func newImporter(ctx context.Context, src io.ReaderAt, size int64) *importer {
 	return &importer{
 		ctx: ctx, src: src, size: size, last: -1,
 		types: map[string]int64{}, byID: map[string]int32{}, alias: map[string]bool{}, uses: map[string]int{},
-		targets: map[int32]int32{}, budget: tailFactor*size + tailBase, header: header{time: -1},
+		targets: map[int32]int32{}, elements: map[int32]pistore.JSON{}, budget: tailFactor*size + tailBase, header: header{time: -1},
 	}
 }
 

@@ -99,6 +99,7 @@ func (im *importer) tailOf(compaction, first int32) (retained, error) {
 	for n := len(path) - 1; n >= 0; n-- {
 		message := im.element(path[n])
 		if edit, ok := edits[path[n]]; ok && message != "" {
+			im.budget -= int64(len(message)) // which is read for that
 			message = im.edited(message, edit)
 		}
 		if message == "" {
@@ -114,8 +115,18 @@ func (im *importer) tailOf(compaction, first int32) (retained, error) {
 }
 
 // element returns what a record before a compaction gives to its retained tail;
-// empty: nothing. The record has its payload already.
+// empty: nothing. The record has its payload already, which is read once for all
+// compactions.
 func (im *importer) element(index int32) pistore.JSON {
+	message, known := im.elements[index]
+	if !known {
+		message = im.readElement(index)
+		im.elements[index] = message
+	}
+	return message
+}
+
+func (im *importer) readElement(index int32) pistore.JSON {
 	r := &im.records[index]
 	switch {
 	case r.silent:
