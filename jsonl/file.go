@@ -52,7 +52,7 @@ func Open(ctx context.Context, path string, mode pistore.Mode) (*File, error) {
 		return nil, err
 	}
 	defer f.Close() // read only: nothing can be lost
-	file, report, err := read(ctx, f, size, resolveParent)
+	file, report, err := read(ctx, f, size, resolveParent(path))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("jsonl: %q: %w", path, err)

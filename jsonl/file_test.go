@@ -138,7 +138,17 @@ func TestParentSession(t *testing.T) {
 	if info := child(parent); info.ParentSessionID != "s" || info.LegacyParentPath != "" {
 		t.Errorf("%+v", info)
 	}
-	for _, path := range []string{filepath.Join(dir, "none"), dir, filepath.Join(fixtures, "v4", "run-lanes.jsonl")} {
+	if info := child("parent.jsonl"); info.ParentSessionID != "s" {
+		t.Errorf("a relative path: %+v", info)
+	}
+	v4, err := filepath.Abs(filepath.Join(fixtures, "v4", "header-only.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info := child(v4); info.ParentSessionID == "" || info.LegacyParentPath != "" {
+		t.Errorf("a parent of format 4: %+v", info)
+	}
+	for _, path := range []string{filepath.Join(dir, "none"), dir} {
 		if info := child(path); info.ParentSessionID != "" || info.LegacyParentPath != path {
 			t.Errorf("%+v", info)
 		}

@@ -136,7 +136,7 @@ const (
 type head struct {
 	what   fileKind
 	v      string       // of a v4 header, as written
-	header pistore.JSON // of filePi, not validated: it may be torn
+	header pistore.JSON // of filePi and fileV4, not validated: it may be torn
 	hasIDs bool         // the first record has an id
 	// settled says that more of the file would not change the answer.
 	settled bool
@@ -247,7 +247,7 @@ func classify(l []byte) head {
 	_, hasRole := f.message.Member("role")
 	switch {
 	case f.v != "" && (f.kind == `"header"` || err != nil && f.typ == "" && f.v == "4"):
-		return head{what: fileV4, v: string(f.v)}
+		return head{what: fileV4, v: string(f.v), header: text}
 	case typ == "session":
 		return head{what: filePi, header: text}
 	case typ == "message" && hasRole, hasParent && typeOf(typ) != typeUnknown:
@@ -300,9 +300,20 @@ func (h head) nothing() Fault {
 // version returns how records are to be read, by the header and the first of
 // them. See [readVersion].
 func (h head) version() int {
+	if h.what == filePiHeadless {
+		return headless(h.hasIDs)
+	}
 	version, _ := h.header.Member("version")
 	v, _ := readVersion(string(version), h.hasIDs)
 	return v
+}
+
+// headless returns how to read the records of a file without header.
+func headless(hasIDs bool) int {
+	if hasIDs {
+		return 3
+	}
+	return 1
 }
 
 // readVersion returns how to read the records of a file whose header has this

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -232,20 +233,27 @@ func lineStart(src io.ReaderAt, at int64) (int64, error) {
 	return 0, nil
 }
 
-// resolveParent returns the session id in the header of a parent's file, empty
-// where that file cannot be read.
-func resolveParent(path string) pistore.SessionID {
-	if path == "" {
-		return ""
+// resolveParent returns the session id in the header of a parent's file, of any
+// format, and empty where that file cannot be read. A relative path is taken
+// from the folder of the file that names it.
+func resolveParent(child string) func(path string) pistore.SessionID {
+	return func(path string) pistore.SessionID {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(child), path)
+		}
+		f, size, err := openRegular(path)
+		if err != nil {
+			return ""
+		}
+		defer f.Close() // read only: nothing can be lost
+		h, err := readHead(f, size)
+		if err != nil || h.what != filePi && h.what != fileV4 {
+			return ""
+		}
+		text, err := pistore.CompactJSON(string(h.header))
+		if err != nil {
+			return ""
+		}
+		return readHeaderRecord(parseRecord(text)).id
 	}
-	f, size, err := openRegular(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close() // read only: nothing can be lost
-	h, err := readHeaderOf(f, size)
-	if err != nil {
-		return ""
-	}
-	return h.ID
 }

@@ -253,10 +253,7 @@ func (im *importer) headerLine(l line, p parsed) {
 // decideVersion settles how records are read, at the first of them.
 func (im *importer) decideVersion(hasID bool) {
 	if !im.hasHeader {
-		im.version = 1
-		if hasID {
-			im.version = 3
-		}
+		im.version = headless(hasID)
 		return
 	}
 	odd := false

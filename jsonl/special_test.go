@@ -68,6 +68,33 @@ func TestWhatIsNoSession(t *testing.T) {
 	}
 }
 
+// TestMessagesAreShownSafely puts a control sequence wherever a message could
+// quote a text of the file.
+func TestMessagesAreShownSafely(t *testing.T) {
+	const esc = `\u001b[31m\u0007\u009b`
+	raw := "\x1b[31m\u009b"
+	text := fileOf(`{"type":"session","version":"`+esc+raw+`","id":"`+esc+`","timestamp":"`+esc+`","cwd":"`+esc+`\u0000"}`,
+		raw, `{`+raw, `{'type':'message','id':'`+esc+`','parentId':'`+esc+`x','timestamp':'`+esc+`'}`,
+		`{'type':'`+esc+`','id':'a','parentId':null}`,
+		`{'type':'custom','id':'`+esc+`','parentId':null,'customType':'`+esc+`'}`,
+		`{'type':'label','id':'l','parentId':'late`+esc+`','targetId':'`+esc+`y'}`,
+		`{'type':'label','id':'late`+esc+`','parentId':'a','targetId':'`+esc+`y'}`,
+		`{'type':'context_edit','id':'e','parentId':'a','targetId':'`+esc+`y'}`,
+		`{'type':'branch_summary','id':'b','parentId':'a','fromId':'`+esc+`y','summary':''}`,
+		`{'type':'compaction','id':'k','parentId':'a','firstKeptEntryId':'`+esc+`y','summary':''}`)
+	_, r := importText(t, text)
+	if len(r.Faults) < 15 {
+		t.Errorf("%d faults", len(r.Faults))
+	}
+	for i := range r.Faults {
+		for _, c := range r.Faults[i].Error() {
+			if c < ' ' || 0x7f <= c && c <= 0x9f {
+				t.Errorf("%q", r.Faults[i].Message)
+			}
+		}
+	}
+}
+
 func TestDetect(t *testing.T) {
 	for dir, want := range map[string]Format{"v1": Pi1, "v2": Pi2, "v3": Pi3, "v4": V4} {
 		files, err := os.ReadDir(filepath.Join(fixtures, dir))
