@@ -21,11 +21,12 @@ import (
 // What the demo kills: a process that opens the store, resumes the run or
 // starts it, and drives it to its end.
 
+const demoSession = pistore.SessionID("demo")
+
 const (
-	demoSession pistore.SessionID = "demo"
-	orderTool                     = "place_order"
-	stockTool                     = "check_stock"
-	demoPrompt                    = "Order 3 keyboards, then tell me how many are left."
+	orderTool  = "place_order"
+	stockTool  = "check_stock"
+	demoPrompt = "Order 3 keyboards, then tell me how many are left."
 )
 
 // demoScript is what the model says. Which line comes next follows from the

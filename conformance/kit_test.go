@@ -1,0 +1,160 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pistore"
+)
+
+func TestRowsAreNamed(t *testing.T) {
+	id := regexp.MustCompile(`^[A-Z]{2,3}-[0-9]{2}$`)
+	seen := map[string]bool{}
+	covered := map[int]bool{}
+	for _, r := range rows() {
+		if !id.MatchString(r.id) || seen[r.id] || r.title == "" || r.advice == "" || r.check == nil {
+			t.Errorf("row %q: id, title, advice and check have to be there, the id once", r.id)
+		}
+		seen[r.id] = true
+		for _, n := range r.inv {
+			covered[n] = true
+		}
+	}
+	for _, n := range []int{1, 2, 3, 4, 10} {
+		if !covered[n] {
+			t.Errorf("no row covers invariant %d", n)
+		}
+	}
+}
+
+func TestLacksSkips(t *testing.T) {
+	all := []Capability{NoReadOnly, NoOwnership, NoReopen, NoLoad, NoDelete, NoList, NoExport, NoLarge}
+	cfg := inMemory()
+	cfg.Transactions = 100
+	cfg.Lacks = all
+	report := Check(cfg)
+	if !report.OK() {
+		t.Fatalf("a store that lacks everything fails:\n%s", report)
+	}
+	for _, r := range report.Results {
+		if r.Outcome == Skip && !strings.Contains(r.Why, "lack") && !strings.Contains(r.Why, "volatile") {
+			t.Errorf("%s was skipped for %q", r.ID, r.Why)
+		}
+	}
+	if report.Skipped == 0 || !strings.Contains(report.String(), "skip RO-01") {
+		t.Errorf("what was skipped is not said:\n%s", report)
+	}
+}
+
+// A failing program is small, and its seed finds it again.
+func TestShrinkingAndReplay(t *testing.T) {
+	i := slices.IndexFunc(mutants(), func(m mutant) bool { return m.name == "leaks registers of a refused transaction" })
+	cfg := mutants()[i].config()
+	cfg.Only = []string{"MOD-01"}
+	why := Check(cfg).Results[0].Why
+	if n := strings.Count(why, "commit\n"); n < 1 || n > 2 {
+		t.Errorf("the program has %d commits, want one or two:\n%s", n, why)
+	}
+	if n := len(regexp.MustCompile(`(?m)^ {6}(entry|usage|set|delete|expect) `).FindAllString(why, -1)); n > 4 {
+		t.Errorf("the program has %d writes and conditions, want four at most:\n%s", n, why)
+	}
+	replay := regexp.MustCompile(`Seed: (\d+), Transactions: (\d+)`).FindStringSubmatch(why)
+	if replay == nil {
+		t.Fatalf("no line that replays:\n%s", why)
+	}
+	if _, err := fmt.Sscan(replay[1]+" "+replay[2], &cfg.Seed, &cfg.Transactions); err != nil {
+		t.Fatal(err)
+	}
+	if again := Check(cfg).Results[0].Why; again != why {
+		t.Errorf("the replay fails differently:\n%s\nfirst:\n%s", again, why)
+	}
+}
+
+func TestGenerationIsReproducibleAndPrefixStable(t *testing.T) {
+	long, short := generate(7, 100), generate(7, 30)
+	if got, want := short.String(), long.String(); !strings.HasPrefix(want, got) {
+		t.Errorf("a shorter program is no prefix of a longer one:\n%s\n%s", got, want)
+	}
+}
+
+// Generated programs are worth running only if most of them succeed and each
+// refusal occurs.
+func TestGeneratedMix(t *testing.T) {
+	classes := map[string]int{}
+	for seed := range int64(30) {
+		g := generator{Rand: newRand(uint64(seed)), m: newModel()}
+		for range 60 {
+			s := g.step()
+			may, _ := g.m.judge(s.resolve(g.m))
+			class := "success"
+			if len(may) > 0 {
+				class = may[0].Error()
+			}
+			classes[class]++
+			g.follow(s)
+		}
+	}
+	for _, class := range []error{pistore.ErrInvalid, pistore.ErrTooLarge, pistore.ErrConflict, pistore.ErrDuplicateID, pistore.ErrMissingParent} {
+		if classes[class.Error()] == 0 {
+			t.Errorf("no transaction is refused for %v: %v", class, classes)
+		}
+	}
+	if classes["success"] < 900 {
+		t.Errorf("of 1,800 transactions only %d succeed: %v", classes["success"], classes)
+	}
+}
+
+type panicking struct{ pistore.Backend }
+
+func (panicking) Create(context.Context, pistore.Info) (pistore.Storage, error) {
+	panic("out of order")
+}
+
+func TestPanicFailsTheRow(t *testing.T) {
+	cfg := inMemory()
+	sound := cfg.Open
+	cfg.Open = func(dir string) (pistore.Backend, error) {
+		b, err := sound(dir)
+		return panicking{b}, err
+	}
+	cfg.Only = []string{"TX-01", "MOD-01"}
+	cfg.Transactions = 10
+	report := Check(cfg)
+	if report.Failed != 2 || !strings.Contains(report.Results[0].Why, "out of order") {
+		t.Errorf("a backend that panics: %s", report)
+	}
+}
+
+func TestReportIsForMachines(t *testing.T) {
+	cfg := inMemory()
+	cfg.Only = []string{"TX-01", "OWN-04"}
+	text, err := json.Marshal(Check(cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"id":"TX-01"`, `"outcome":"pass"`, `"outcome":"skip","why":"the backend is volatile`, `"passed":1,"failed":0,"skipped":1`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
+
+func TestMisusePanics(t *testing.T) {
+	unknown := inMemory()
+	unknown.Only = []string{"TX-99"}
+	for name, cfg := range map[string]Config{"no Open": {}, "an unknown row": unknown} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if r := recover(); r == nil || !strings.HasPrefix(fmt.Sprint(r), "conformance: ") {
+					t.Errorf("panic %v, want one with the package's name", r)
+				}
+			}()
+			Check(cfg)
+		})
+	}
+}

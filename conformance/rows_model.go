@@ -1,0 +1,59 @@
+package conformance
+
+import "fmt"
+
+func modelRows() []row {
+	return []row{
+		{id: "MOD-01", title: "generated transactions do what the model does", inv: []int{1, 2, 3, 4, 10},
+			advice: "the program above is minimal: every step of it is needed; run it by hand against the store", check: modelRun},
+		{id: "MOD-02", title: "generated transactions do what the model does when the store is reopened after each", inv: []int{1, 2, 3, 4, 10},
+			needs:  []Capability{NoReopen},
+			advice: "the program above is minimal: something of it is lost or comes back when the store is reopened", check: modelRunReopened},
+	}
+}
+
+// Lengths of generated programs, in commits. Most are short, since shrinking and
+// comparing are cheap then; some are long, so that a store has something to merge.
+const (
+	shortProgram = 60
+	longProgram  = 600
+	longEvery    = 40 // one program in so many is long
+)
+
+func modelRun(p *probe) { p.runPrograms(p.cfg.Transactions) }
+
+// modelRunReopened spends a fiftieth of the transactions, each with a reopening.
+func modelRunReopened(p *probe) {
+	p.cfg.ReopenEvery = 1
+	p.runPrograms(max(p.cfg.Transactions/50, min(p.cfg.Transactions, 20)))
+}
+
+// runPrograms replays programs until so many commits were made, and ends the row
+// with the first failing one, made minimal. The i-th program of a run is the
+// first one of a run whose seed is higher by i.
+func (p *probe) runPrograms(transactions int) {
+	for seed := p.cfg.Seed; transactions > 0; seed++ {
+		n := shortProgram
+		if seed%longEvery == 0 {
+			n = longProgram
+		}
+		n = min(n, transactions)
+		transactions -= n
+		prog := generate(seed, n)
+		found := p.replay(prog)
+		if found == nil {
+			continue
+		}
+		prog, found = p.shrink(prog, found)
+		p.failf("%s\nprogram:\n%sstep %d: %s: %s", replayLine(p.cfg, seed, n), prog, found.step+1, found.what, found.why)
+	}
+}
+
+// replayLine says how to run the failing program again, first and alone.
+func replayLine(cfg Config, seed int64, n int) string {
+	line := fmt.Sprintf(`conformance.Config{Only: []string{"MOD-01"}, Seed: %d, Transactions: %d`, seed, n)
+	if cfg.ReopenEvery > 0 {
+		line += fmt.Sprintf(", ReopenEvery: %d", cfg.ReopenEvery)
+	}
+	return "replay with " + line + ", …}"
+}

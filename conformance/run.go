@@ -1,0 +1,173 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// row is one check of the contract.
+type row struct {
+	id     string // stable
+	title  string // what must hold
+	advice string // printed on failure: what a backend author should look at
+	needs  []Capability
+	inv    []int // invariants that the row covers
+	check  func(p *probe)
+}
+
+// group is a set of rows that share a subject.
+type group struct {
+	name string
+	rows []row
+}
+
+// groups returns every row, in the order in which they run.
+func groups() []group {
+	return []group{
+		{"transactions", slices.Concat(txRows(), refusalRows(), preconditionRows(), isolationRows())},
+		{"registers", registerRows()},
+		{"ledger", ledgerRows()},
+		{"queries", slices.Concat(branchRows(), scanRows(), snapshotRows())},
+		{"payload fidelity", payloadRows()},
+		{"limits", limitRows()},
+		{"close", closeRows()},
+		{"context", contextRows()},
+		{"concurrency", concurrencyRows()},
+		{"reopen", reopenRows()},
+		{"read-only", readOnlyRows()},
+		{"ownership", ownershipRows()},
+		{"backend", backendRows()},
+		{"load", loadRows()},
+		{"model", modelRows()},
+	}
+}
+
+func rows() []row {
+	var all []row
+	for _, g := range groups() {
+		all = append(all, g.rows...)
+	}
+	return all
+}
+
+// Run checks the backend, each row as a subtest named by its id.
+func Run(t *testing.T, cfg Config) {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	cfg = cfg.complete()
+	report := newReport(cfg)
+	name := strings.ReplaceAll(t.Name(), "/", "$/^")
+	for _, g := range groups() {
+		for _, r := range g.rows {
+			if !cfg.selects(r.id) {
+				continue
+			}
+			t.Run(r.id, func(t *testing.T) {
+				result := runRow(cfg, g.name, r)
+				report.add(result)
+				switch result.Outcome {
+				case Fail:
+					t.Errorf("%s\n%s\nreplay: go test -run '^%s$/^%s$' with conformance.Config{Seed: %d}",
+						r.title, result.Why, name, r.id, cfg.Seed)
+				case Skip:
+					t.Skip(r.title + ": " + result.Why)
+				}
+			})
+		}
+	}
+	t.Log(report)
+}
+
+// Check checks the backend and reports. It panics if cfg.Open is nil.
+func Check(cfg Config) Report {
+	cfg = cfg.complete()
+	report := newReport(cfg)
+	for _, g := range groups() {
+		for _, r := range g.rows {
+			if cfg.selects(r.id) {
+				report.add(runRow(cfg, g.name, r))
+			}
+		}
+	}
+	return report
+}
+
+func newReport(cfg Config) Report { return Report{Seed: cfg.Seed, Transactions: cfg.Transactions} }
+
+func (c Config) selects(id string) bool { return len(c.Only) == 0 || slices.Contains(c.Only, id) }
+
+// hangGuard is how long a row may make no progress at all before it counts as
+// hanging; far beyond what any single call takes.
+const hangGuard = time.Minute
+
+// runRow runs a row. A panic of the backend fails the row; so does a call that
+// never returns, whose goroutine is then left behind.
+func runRow(cfg Config, groupName string, r row) Result {
+	result := Result{ID: r.id, Title: r.title, Group: groupName, Invariants: r.inv}
+	for _, need := range r.needs {
+		if cfg.lacks(need) {
+			result.Outcome, result.Why = Skip, fmt.Sprintf("the backend is declared to lack %s", need)
+			return result
+		}
+	}
+	p := &probe{cfg: cfg, ctx: context.Background()}
+	done := make(chan verdict, 1)
+	go func() { done <- p.run(r.check) }()
+	v := p.await(done)
+	result.Outcome, result.Why = v.outcome, v.why
+	result.Checks, result.Commits = p.checks.Load(), p.commits.Load()
+	if result.Outcome == Pass && result.Checks == 0 {
+		result.Outcome, result.Why = Fail, "the row compared nothing"
+	}
+	if result.Outcome == Fail {
+		result.Why += "\nwhat to do: " + r.advice
+	}
+	return result
+}
+
+// verdict ends a row: early when failf or skipf panic with it.
+type verdict struct {
+	outcome Outcome
+	why     string
+}
+
+func (p *probe) run(check func(*probe)) (v verdict) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case verdict:
+			v = r
+		default:
+			v = verdict{Fail, fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}
+		}
+	}()
+	defer p.cleanUp()
+	check(p)
+	return verdict{outcome: Pass}
+}
+
+// await waits for the row's end, as long as it goes on.
+func (p *probe) await(done <-chan verdict) verdict {
+	tick := time.NewTicker(hangGuard)
+	defer tick.Stop()
+	last := int64(-1)
+	for {
+		select {
+		case v := <-done:
+			return v
+		case <-tick.C:
+			progress := p.checks.Load() + p.commits.Load()
+			if progress == last {
+				return verdict{Fail, fmt.Sprintf("no progress for %v: a call does not return", hangGuard)}
+			}
+			last = progress
+		}
+	}
+}
