@@ -32,7 +32,8 @@ const (
 const window = 1 << 20
 
 // Detect tells the format of a file by its content. What is no session file is
-// ErrForeignFormat; a file of which too little is left to tell is ErrCorrupt.
+// ErrForeignFormat, a format above 4 ErrNewerVersion; a file of which too little
+// is left to tell is ErrCorrupt.
 func Detect(ctx context.Context, path string) (Format, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -47,7 +48,7 @@ func Detect(ctx context.Context, path string) (Format, error) {
 		return "", fmt.Errorf("jsonl: %q: %w", path, err)
 	}
 	switch err := h.refusal(); {
-	case h.what == fileV4:
+	case h.what == fileV4 && !errors.Is(err, pistore.ErrNewerVersion):
 		return V4, nil
 	case err != nil:
 		return "", fmt.Errorf("jsonl: %q: %w", path, err)
