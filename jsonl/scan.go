@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -303,8 +304,20 @@ func (im *importer) record(l line, p parsed) {
 	if im.version != 1 {
 		r.parent = im.link(p, r.legacy, index)
 	}
+	im.reserve(l)
 	im.records = append(im.records, r)
 	im.note(&im.records[index], index, p)
+}
+
+// reserve makes room for as many records as the file seems to have, judged by
+// what it had up to a line, but at most four times as many as there are.
+func (im *importer) reserve(l line) {
+	n := len(im.records)
+	if n < 1024 || n < cap(im.records) {
+		return
+	}
+	seems := min(int64(n)*im.size/max(l.offset, 1), int64(4*n))
+	im.records = slices.Grow(im.records, max(int(seems)-n, n/4))
 }
 
 // identify gives a record its id. It returns false for a line that is there
