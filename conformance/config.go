@@ -42,9 +42,9 @@ type Config struct {
 	// 0: DefaultTransactions. A slow store passes fewer.
 	Transactions int
 
-	// ReopenEvery reopens the session after every n-th commit that a row or the
-	// model makes, 1 being the strictest; 0: where rows ask for it and, in the
-	// model row, at seeded points.
+	// ReopenEvery reopens the session after every n-th commit that a row makes,
+	// and the backend too where the model row does; 1 is the strictest. 0: only
+	// where rows ask for it and, in the model row, at seeded points.
 	ReopenEvery int
 }
 

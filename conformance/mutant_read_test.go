@@ -179,7 +179,7 @@ func readMutants() []mutant {
 				}
 				return st
 			}}},
-		{name: "scans a page of eight", rows: []string{"TX-06", "QRY-20", "JSN-01", "JSN-04", "LIM-01", "CLO-05", "CON-01", "CON-02", "REO-02", "RO-04"}, races: []string{"CLO-03"}, model: true,
+		{name: "scans a page of eight", rows: []string{"TX-06", "QRY-20", "JSN-01", "JSN-04", "LIM-01", "CLO-05", "CON-01", "CON-02", "REO-02", "RO-04"}, races: []string{"CLO-03", "CON-04"}, model: true,
 			defect: defect{scan: func(s *broken, c ctx, q pistore.ScanQuery) ([]pistore.Entry, error) {
 				if q.Limit == 0 {
 					q.Limit = 8

@@ -39,6 +39,11 @@ func (s *session) reopen() {
 	s.st = s.pl.openSession(s.id, pistore.ReadWrite).st
 }
 
+func (s *session) reopenHandle() {
+	s.p.noError("closing the session", s.st.Close())
+	s.st = s.pl.openSession(s.id, pistore.ReadWrite).st
+}
+
 // try commits and returns what the backend says.
 func (s *session) try(tx pistore.Tx) (pistore.Receipt, error) {
 	s.p.commits.Add(1)
@@ -58,7 +63,7 @@ func (s *session) commitTx(tx pistore.Tx) pistore.Receipt {
 	}
 	s.commits++
 	if n := s.p.cfg.ReopenEvery; n > 0 && s.commits%n == 0 && s.p.cfg.reopens() {
-		s.reopen()
+		s.reopenHandle() // not the backend: the row may have other sessions of it open
 	}
 	return r
 }
