@@ -222,6 +222,34 @@ func makeHostile(m *maker) {
 	m.set("foreign"+h, h, quoted)
 }
 
+// hostileFile is a session file of format 3 with hostile text wherever it can
+// have text, and with lines that are no records.
+var hostileFile = func() string {
+	q := string(pistore.QuoteJSON(hostileText))
+	return strings.Join([]string{
+		`{"type":"session","version":3,"id":"` + "\u202e" + `id","timestamp":"2026-01-01T00:00:00.000Z","cwd":` + q + `,"parentSession":` + q + `}`,
+		`{"type":"message","id":` + q + `,"parentId":null,"timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":` + q + `}}`,
+		`{"type":"message","id":"b","parentId":` + q + `,"timestamp":` + q + `,"message":{"role":"assistant","content":[{"type":"text","text":` + q +
+			`},{"type":"toolCall","id":` + q + `,"name":` + q + `,"arguments":{` + q + `:` + q + `}}],"provider":` + q + `,"model":` + q +
+			`,"stopReason":"toolUse","usage":{"input":1,"cost":{"total":1}}}}`,
+		`{"type":"message","id":"c","parentId":"b","timestamp":"2026-01-01T00:00:03.000Z","message":{"role":"toolResult","toolCallId":` + q + `,"toolName":` + q +
+			`,"content":[{"type":"text","text":` + q + `}],"isError":false,"usage":{"input":1}}}`,
+		`{"type":` + q + `,"id":"d","parentId":"c"}`,
+		`{"type":"custom_message","id":"e","parentId":"d","customType":` + q + `,"content":` + q + `,"display":true}`,
+		`{"type":"compaction","id":"f","parentId":"e","summary":` + q + `,"firstKeptEntryId":` + q + `,"tokensBefore":1}`,
+		`{"type":"label","id":"g","parentId":"f","targetId":"c","label":` + q + `}`,
+		`{"type":"label","id":"g2","parentId":"g","targetId":` + q + `,"label":` + q + `}`,
+		`{"type":"session_info","id":"h","parentId":"g2","name":` + q + `}`,
+		`{"type":"model_change","id":"i","parentId":"h","provider":` + q + `,"modelId":` + q + `}`,
+		`{"type":"thinking_level_change","id":"j","parentId":"i","thinkingLevel":` + q + `}`,
+		hostileText + `{"type":` + hostileText,
+		`{"type":"message","id":"` + hostileText + `"`,
+		`{"type":"message","id":"k","parentId":"` + hostileText[:9] + `"}`,
+		`{"type":"custom","id":"l","parentId":"\u202e\u001b]0;x","customType":"c","data":` + q + `}`,
+		hostileText,
+	}, "\n")
+}()
+
 // makeDamaged breaks what registers say: a leaf that leads nowhere, an operation
 // whose state cannot be read, content that nobody has queued.
 func makeDamaged(m *maker) {

@@ -68,7 +68,7 @@ func inspected(t *testing.T, s pistore.Storage) (*survey, inspectReport) {
 	ctx := t.Context()
 	v := must[*survey](t)(takeSurvey(ctx, s))
 	checked := must[verify.Report](t)(verify.Check(ctx, s, verify.Options{}))
-	return v, buildReport(v, checked, 4096, func(id pistore.ID) []string { return toolNames(ctx, s, id) })
+	return v, buildReport(v, verifyReportOf(checked), &sizeView{Bytes: 4096}, func(id pistore.ID) []string { return toolNames(ctx, s, id) })
 }
 
 // The JSON shapes are a promise: fields are added, never renamed.
@@ -94,13 +94,33 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// What the commands print about session files.
+func TestFileJSON(t *testing.T) {
+	sound, broken := filepath.Join(sessionsDir, "v3", "compaction-kept.jsonl"), filepath.Join(sessionsDir, "broken", "torn-then-newline.jsonl")
+	for name, args := range map[string][]string{
+		"inspect-file.json":         {"inspect", sound, "--json", "--entries"},
+		"inspect-file-damaged.json": {"inspect", broken, "--json"},
+		"context-file.json":         {"inspect", sound, "--json", "--context", "main"},
+		"show-file.json":            {"show", broken, "--json", "--last", "2"},
+		"verify-file-damaged.json":  {"verify", broken, "--json"},
+		"usage-file.json":           {"usage", sound, "--json"},
+		"convert-file.json":         {"convert", sound, filepath.Join(t.TempDir(), "store"), "--json"},
+	} {
+		_, stdout, stderr := ran(t, args...)
+		if stderr != "" || !json.Valid([]byte(stdout)) {
+			t.Errorf("%v: %s", args, stderr)
+		}
+		golden(t, name, stdout)
+	}
+}
+
 func TestContextJSON(t *testing.T) {
 	s := memory(t, "tree")
 	for _, lane := range []string{"main", "thread-2"} {
 		leaf := must[pistore.ID](t)(laneLeaf(t.Context(), s, lane))
 		p := must[session.Projection](t)(session.New(s).Project(t.Context(), leaf, nil))
 		golden(t, "context-"+lane+".json", printed(t, func(paper *paper) {
-			if err := paper.object(contextOf(p)); err != nil {
+			if err := paper.object(contextOf(p, func(pistore.ID) string { return "" })); err != nil {
 				t.Fatal(err)
 			}
 		}))
@@ -140,6 +160,9 @@ func TestDocumentedMembers(t *testing.T) {
 		}
 		documented(t, doc, name, tree)
 	}
+	for _, args := range [][]string{{"ls", sessionsDir, "--json", "--names"}, {"usage", sessionsDir, "--json"}, {"version", "--json"}} {
+		documented(t, doc, args[0], jsonOf[any](t, args...))
+	}
 }
 
 // documented looks for the members of our own objects; what a store holds as
@@ -149,7 +172,7 @@ func documented(t *testing.T, doc, at string, v any) {
 	case map[string]any:
 		for name, inner := range v {
 			switch {
-			case strings.HasSuffix(at, ".byType"), strings.HasSuffix(at, ".custom"):
+			case strings.HasSuffix(at, ".byType"), strings.HasSuffix(at, ".recordsByType"), strings.HasSuffix(at, ".custom"):
 				continue
 			case !strings.Contains(doc, `"`+name+`"`):
 				t.Errorf("docs/cli.md does not show %q of %s", name, at)

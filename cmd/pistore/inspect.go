@@ -15,17 +15,18 @@ import (
 
 var inspectCommand = command{
 	name: "inspect", args: "STORE [flags]",
-	short: "what a store holds, and what each lane is doing",
+	short: "what a store or session file holds, and what each lane is doing",
 	long: `Shows the session, its lanes with their program counters, facts, documents,
 tasks, timers, cost by model, and every fault that a check finds. A damaged
 store shows what can be read of it. A store of several sessions lists them.
   --tree          branches, labels, compactions, and where lanes stand
   --entries       every entry by seq, without content
-  --entry ID      one entry with its content; the end of an id is enough
+  --entry ID      one entry with its content; the end of an id is enough, or
+                  its id in the file
   --registers     every register with its value
   --context LANE  exactly what the next request of a lane would contain`,
 	examples: []string{
-		"pistore inspect ./store", "pistore inspect ./store --tree", "pistore inspect ./store --context main --json",
+		"pistore inspect session.jsonl", "pistore inspect session.jsonl --tree", "pistore inspect ./store --context main --json",
 	},
 	run: runInspect,
 }
@@ -61,7 +62,7 @@ func runInspect(ctx context.Context, in *invocation) (err error) {
 		return listSessions(in, o)
 	}
 	if f.hasContext {
-		return inspectContext(ctx, in, o.session, f.context)
+		return inspectContext(ctx, in, o, f.context)
 	}
 	stop := in.progress("reading")
 	defer stop()
@@ -69,21 +70,38 @@ func runInspect(ctx context.Context, in *invocation) (err error) {
 	if err != nil {
 		return refused(o.place, err)
 	}
+	if o.file != nil {
+		v.legacy = o.legacyID
+	}
 	if f.hasEntry {
 		stop()
 		return inspectEntry(ctx, in, o.session, v, f.entry)
 	}
-	checked, err := verify.Check(ctx, o.session, verify.Options{})
-	if ctx.Err() != nil {
+	r, err := o.report(ctx, v)
+	stop()
+	if err != nil {
 		return err
 	}
-	if err != nil { // what was read is shown all the same
-		checked.Faults = append(checked.Faults, verify.Fault{Severity: verify.Error, Message: "the check ended early: " + err.Error()})
-		checked.Errors++
-	}
-	stop()
-	r := buildReport(v, checked, sizeOnDisk(o.place), func(id pistore.ID) []string { return toolNames(ctx, o.session, id) })
 	return printInspect(in, v, r, f)
+}
+
+// report completes a survey to what inspect shows. An error says that the
+// context has ended.
+func (o *opened) report(ctx context.Context, v *survey) (inspectReport, error) {
+	checked, err := o.check(ctx, verify.Options{})
+	if ctx.Err() != nil {
+		return inspectReport{}, ctx.Err()
+	}
+	if err != nil { // what was read is shown all the same
+		checked.Faults = append(checked.Faults, faultView{Severity: string(verify.Error), Message: "the check ended early: " + err.Error()})
+		checked.OK = false
+	}
+	r := buildReport(v, checked, o.size(), func(id pistore.ID) []string { return toolNames(ctx, o.session, id) })
+	if spent, err := spending(ctx, o.session); err == nil {
+		r.Usage.ByModel = modelsOf(spent)
+	}
+	r.addFile(o)
+	return r, nil
 }
 
 func printInspect(in *invocation, v *survey, r inspectReport, f inspectFlags) error {
@@ -139,7 +157,8 @@ func listSessions(in *invocation, o *opened) error {
 		list.Format = info.Format
 		list.Sessions = append(list.Sessions, sessionView{
 			ID: info.ID, CreatedAt: info.CreatedAt, CWD: info.CWD, ParentSessionID: info.ParentSessionID,
-			StorageVersion: info.StorageVersion, Generation: info.Generation,
+			LegacyParentPath: info.LegacyParentPath,
+			StorageVersion:   info.StorageVersion, Generation: info.Generation,
 		})
 	}
 	slices.SortStableFunc(list.Sessions, func(a, b sessionView) int { return int(min(max(b.CreatedAt-a.CreatedAt, -1), 1)) })
@@ -184,7 +203,7 @@ func inspectEntry(ctx context.Context, in *invocation, s pistore.Storage, v *sur
 		return err
 	}
 	view := entryView{
-		treeNode: treeNode{e.ID, e.ParentID, e.Seq, e.Timestamp, e.Type, e.CustomType, n.role},
+		treeNode: nodeOf(e, n.role, v.legacyID(e.ID)),
 		Label:    v.label(e.ID), Children: []pistore.ID{}, Payload: shown(found[0].Payload),
 	}
 	for _, child := range n.children {
@@ -217,10 +236,20 @@ type contextNote struct {
 	Problem string     `json:"problem"`
 }
 
-func contextOf(p session.Projection) contextReport {
+// contextOf makes the report of a projection. In a file every message has the
+// id that its record has there.
+func contextOf(p session.Projection, legacyID func(pistore.ID) string) contextReport {
 	r := contextReport{Messages: []contextMessage{}}
 	for _, m := range p.Messages {
-		r.Messages = append(r.Messages, contextMessage{m.Role, m.Source, m.LegacySource, m.Synthetic, shown(m.Raw), m.Message})
+		from := m.LegacySource
+		original := pistore.ID(from)
+		if from == "" {
+			original = m.Source
+		}
+		if legacy := legacyID(original); legacy != "" {
+			from = legacy
+		}
+		r.Messages = append(r.Messages, contextMessage{m.Role, m.Source, from, m.Synthetic, shown(m.Raw), m.Message})
 	}
 	for _, n := range p.Notes {
 		r.Notes = append(r.Notes, contextNote{n.Entry, n.Problem})
@@ -228,7 +257,8 @@ func contextOf(p session.Projection) contextReport {
 	return r
 }
 
-func inspectContext(ctx context.Context, in *invocation, s pistore.Storage, lane string) error {
+func inspectContext(ctx context.Context, in *invocation, o *opened, lane string) error {
+	s := o.session
 	leaf, err := laneLeaf(ctx, s, lane)
 	if err != nil {
 		return err
@@ -237,7 +267,7 @@ func inspectContext(ctx context.Context, in *invocation, s pistore.Storage, lane
 	if err != nil {
 		return err
 	}
-	r := contextOf(projection)
+	r := contextOf(projection, o.legacyID)
 	if in.json {
 		return in.out.object(r)
 	}

@@ -25,16 +25,65 @@ func printOverview(p *paper, r inspectReport) {
 	}
 	if r.Session.ParentSessionID != "" {
 		p.line(dim("  forked   "), plain("from "+string(r.Session.ParentSessionID)))
+	} else if r.Session.LegacyParentPath != "" {
+		p.line(dim("  forked   "), plain(brief("from "+r.Session.LegacyParentPath, columns-11)))
 	}
-	format := fmt.Sprintf("%s, storage version %d", r.Format, r.Session.StorageVersion)
-	if r.Size != nil {
-		format += ", " + bytesOf(r.Size.Bytes) + " in the folder"
-	}
-	p.line(dim("  stored   "), plain(format))
+	p.line(dim("  stored   "), plain(storedWords(r)))
 	p.line(dim("  holds    "), plain(entriesWords(r.Entries)))
+	if r.Legacy != nil {
+		printLegacy(p, *r.Legacy)
+	}
 	printLanes(p, r.Lanes)
 	printFacts(p, r)
 	printUsage(p, r.Usage)
+}
+
+func storedWords(r inspectReport) string {
+	if r.Legacy == nil {
+		text := fmt.Sprintf("%s, storage version %d", r.Format, r.Session.StorageVersion)
+		if r.Size != nil {
+			text += ", " + bytesOf(r.Size.Bytes) + " in the folder"
+		}
+		return text
+	}
+	text := r.Format
+	if r.Size != nil {
+		text += ", " + bytesOf(r.Size.Bytes)
+		if n := r.Size.TornBytes; n != nil && *n > 0 {
+			text += ", of which " + bytesOf(*n) + " at the end are torn"
+		}
+	}
+	return text
+}
+
+// printLegacy prints what a file of formats 1 to 3 says beside its rows.
+func printLegacy(p *paper, l legacyView) {
+	var types []string
+	for _, name := range sortedKeys(l.RecordsByType) {
+		types = append(types, fmt.Sprintf("%s %s", grouped(fmt.Sprint(l.RecordsByType[name])), brief(name, 24)))
+	}
+	if len(types) > 0 {
+		p.labelled("  records  ", strings.Join(types, ", "))
+	}
+	var settings []string
+	if m := l.Model; m != nil {
+		settings = append(settings, brief(m.Provider+"/"+m.ModelID, 40))
+	}
+	if l.ThinkingLevel != "" {
+		settings = append(settings, "thinking "+brief(l.ThinkingLevel, 20))
+	}
+	if len(l.ActiveTools) > 0 {
+		settings = append(settings, "tools "+strings.Join(l.ActiveTools, ", "))
+	}
+	if len(settings) > 0 {
+		p.labelled("  last set ", strings.Join(settings, " · "))
+	}
+	if l.LeafID != "" {
+		p.line(dim("  ends at  "), plain("record "+brief(l.LeafID, columns-18)))
+	}
+	if b := l.LongerBranch; b != nil {
+		p.line(dim("  longer   "), yellow(brief(fmt.Sprintf("a branch goes on for %s, to %s", count(int64(b.Entries), "entry", "entries"), b.LegacyTipID), columns-11)))
+	}
 }
 
 func heading(p *paper, text string) {
@@ -105,7 +154,11 @@ func laneDetails(l laneView) []string {
 	var lines []string
 	where := "before any entry"
 	if l.LeafID != "" {
-		where = fmt.Sprintf("at %s, %s deep", shortID(l.LeafID), count(int64(l.Depth), "entry", "entries"))
+		at := shortID(l.LeafID)
+		if l.LegacyLeafID != "" {
+			at = brief(l.LegacyLeafID, 40)
+		}
+		where = fmt.Sprintf("at %s, %s deep", at, count(int64(l.Depth), "entry", "entries"))
 	}
 	lines = append(lines, where)
 	if c := l.config; c != nil {
@@ -145,12 +198,23 @@ func lastResultWords(r registers.LastResult) string {
 	return text
 }
 
+// maxLabels bounds the labels of an overview; a tree shows all of them.
+const maxLabels = 20
+
 func printFacts(p *paper, r inspectReport) {
 	if len(r.Facts.Labels)+len(r.Facts.Custom) > 0 {
 		heading(p, "Facts")
 	}
-	for _, l := range r.Facts.Labels {
-		p.line(dim("  label       "), plain(pad(shortID(l.EntryID), 14)), plain(brief(l.Label, columns-28)))
+	for i, l := range r.Facts.Labels {
+		if i == maxLabels {
+			p.line(dim(fmt.Sprintf("  and %s more labels (--json has them all)", grouped(fmt.Sprint(len(r.Facts.Labels)-maxLabels)))))
+			break
+		}
+		at := shortID(l.EntryID)
+		if l.LegacyEntryID != "" {
+			at = brief(l.LegacyEntryID, 12)
+		}
+		p.line(dim("  label       "), plain(pad(at, 14)), plain(brief(l.Label, columns-28)))
 	}
 	printValues(p, "custom", r.Facts.Custom)
 	if len(r.Documents) > 0 {
@@ -187,25 +251,20 @@ func printUsage(p *paper, u usageView) {
 		return
 	}
 	heading(p, "Usage")
-	row := func(style func(string) span, name string, rows int64, s sumsView) {
-		cached := grouped(string(s.CacheRead))
-		p.line(plain("  "), plain(pad(brief(name, 26), 26)), style(padLeft(grouped(fmt.Sprint(rows)), 7)+padLeft(grouped(string(s.Input)), 12)+
-			padLeft(grouped(string(s.Output)), 10)+padLeft(cached, 11)+padLeft(cut(string(s.Cost.Total), 11), 12)))
-	}
-	p.line(dim(pad("  model", 28) + padLeft("rows", 7) + padLeft("input", 12) + padLeft("output", 10) + padLeft("cached", 11) + padLeft("cost", 12)))
+	printSumsHead(p, "model")
+	rows := int64(0)
 	for _, m := range u.ByModel {
 		name := m.Provider + "/" + m.ModelID
 		if m.ModelID == "" {
 			name = "no model"
 		}
-		row(plain, name, m.Rows, m.sumsView)
+		rows += m.Rows
+		printSums(p, plain, name, m.Rows, m.sumsView)
 	}
 	if len(u.ByModel) != 1 {
-		row(bold, "total", u.Rows, u.sumsView)
+		printSums(p, bold, "total", rows, u.sumsView)
 	}
-	if u.Unusable > 0 {
-		p.line(yellow("  " + count(u.Unusable, "row has", "rows have") + " a value that counts as unknown"))
-	}
+	printUnusable(p, u.Unusable)
 }
 
 func printEntries(p *paper, v *survey) {
@@ -218,11 +277,11 @@ func printEntries(p *paper, v *survey) {
 		case e.CustomType != "":
 			kind = e.CustomType
 		}
-		parent := shortID(e.ParentID)
+		parent := v.short(e.ParentID)
 		if e.ParentID == "" {
 			parent = "root"
 		}
-		p.line(padLeftDim(fmt.Sprint(e.Seq), 8), plain("  "), cyan(pad(safe(shortID(e.ID)), 13)), dim("← "+pad(safe(parent), 13)),
+		p.line(padLeftDim(fmt.Sprint(e.Seq), 8), plain("  "), cyan(pad(safe(v.short(e.ID)), 13)), dim("← "+pad(safe(parent), 13)),
 			plain(pad(brief(kind, 18), 19)), dim(minute(e.Timestamp)))
 	}
 }
@@ -247,6 +306,9 @@ func printRegisters(p *paper, cells []registerView) {
 
 func printEntry(p *paper, e entryView) error {
 	p.line(bold("entry "), plain(string(e.ID)))
+	if e.LegacyID != "" {
+		p.line(dim("  in file   "), plain(brief(e.LegacyID, columns-12)))
+	}
 	parent := string(e.ParentID)
 	if parent == "" {
 		parent = "none, it is a root"
@@ -285,7 +347,7 @@ func printContext(p *paper, lane string, r contextReport) {
 			mark = " (stands in for a result that is missing)"
 		}
 		p.blank()
-		p.line(dim(padLeft(fmt.Sprint(i+1), 4)+"  "), bold(string(m.Role)), dim("  from "+shortID(m.Source)+mark))
+		p.line(dim(padLeft(fmt.Sprint(i+1), 4)+"  "), bold(string(m.Role)), dim("  from "+sourceWords(m)+mark))
 		printMessage(p, "      ", m.view, contextStyle)
 	}
 	if len(r.Notes) > 0 {
@@ -295,4 +357,13 @@ func printContext(p *paper, lane string, r contextReport) {
 		p.line(plain("  "), yellow(shortID(n.EntryID)))
 		p.block(plain, "    ", n.Problem)
 	}
+}
+
+// sourceWords names the entry that a message comes from, by its id in the file
+// where it has one.
+func sourceWords(m contextMessage) string {
+	if m.LegacySource != "" {
+		return shortID(pistore.ID(m.LegacySource))
+	}
+	return shortID(m.Source)
 }

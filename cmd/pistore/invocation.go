@@ -96,7 +96,7 @@ func help(args []string, stdout, stderr *os.File) int {
 }
 
 func printHelp(p *paper) {
-	p.line(bold("pistore"), plain(" shows and checks the stores of agent runs"))
+	p.line(bold("pistore"), plain(" shows, checks and converts the stores of agent runs"))
 	p.blank()
 	for _, c := range commands {
 		if !c.hidden {
@@ -104,7 +104,8 @@ func printHelp(p *paper) {
 		}
 	}
 	p.blank()
-	p.line(plain("  STORE is a logstore folder, or STORE#SESSION where it holds several sessions."))
+	p.line(plain("  STORE is a session file of the Pi coding agent (formats 1 to 3), a logstore"))
+	p.line(plain("  folder, or STORE#SESSION where that holds several sessions."))
 	p.line(plain("  \"pistore help COMMAND\" shows flags and an example of each."))
 	p.flush()
 }
@@ -120,7 +121,7 @@ func printCommandHelp(p *paper, c command) {
 		}
 	}
 	p.blank()
-	p.line(dim("  Every command has --json and --quiet. Flags may stand before or after STORE."))
+	p.line(dim("  Every command has --json and --quiet. Flags stand before or behind arguments."))
 	p.blank()
 	p.line(dim("  For example:"))
 	for _, e := range c.examples {

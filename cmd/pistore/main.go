@@ -1,4 +1,4 @@
-// Command pistore shows and checks the stores of agent runs.
+// Command pistore shows, checks and converts the stores of agent runs.
 package main
 
 import (
@@ -37,6 +37,9 @@ var commands = []command{
 	inspectCommand,
 	showCommand,
 	verifyCommand,
+	convertCommand,
+	lsCommand,
+	usageCommand,
 	versionCommand,
 }
 

@@ -1,32 +1,47 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"pistore"
+	"pistore/jsonl"
 	"pistore/logstore"
 )
 
 // opened is a store that is open for reading, and the session in it that the
 // arguments name.
 type opened struct {
-	place   string // the folder
-	backend pistore.Backend
+	place   string          // the folder or file
+	backend pistore.Backend // nil: a file
+	file    *jsonl.File     // nil: a backend
 	// session is nil where none is named and the store does not hold exactly
 	// one; sessions lists what it holds then.
 	session  pistore.Storage
 	sessions []pistore.Info
 }
 
-func (o *opened) close() error { return o.backend.Close() }
+func (o *opened) close() error {
+	if o.file != nil {
+		return o.file.Close()
+	}
+	return o.backend.Close()
+}
+
+// legacyID returns the id that an entry has in the file, empty where there is
+// none.
+func (o *opened) legacyID(id pistore.ID) string {
+	if o.file == nil {
+		return ""
+	}
+	legacy, _ := o.file.LegacyID(id)
+	return legacy
+}
 
 // openStore finds out what stands at a place and opens it for reading.
 func openStore(ctx context.Context, arg string) (*opened, error) {
@@ -34,8 +49,12 @@ func openStore(ctx context.Context, arg string) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := detect(place); err != nil {
+	isFile, err := detect(place)
+	if err != nil {
 		return nil, err
+	}
+	if isFile {
+		return openFile(ctx, place, id)
 	}
 	db, err := logstore.Open(place, logstore.Options{ReadOnly: true})
 	if err != nil {
@@ -46,6 +65,49 @@ func openStore(ctx context.Context, arg string) (*opened, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return o, nil
+}
+
+// openFile opens a session file, which holds one session.
+func openFile(ctx context.Context, place string, id pistore.SessionID) (*opened, error) {
+	f, err := jsonl.Open(ctx, place, pistore.ReadOnly)
+	if err != nil {
+		return nil, refusedFile(ctx, place, err)
+	}
+	if has := f.Info().ID; id != "" && id != has {
+		return nil, fmt.Errorf("%s holds the session %s and not %s", place, has, id)
+	}
+	return &opened{place: place, file: f, session: f}, nil
+}
+
+// refusedFile says in one sentence why a file does not open.
+func refusedFile(ctx context.Context, place string, err error) error {
+	var unreadable *jsonl.UnreadableError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &unreadable):
+		for i := range unreadable.Report.Faults {
+			if f := &unreadable.Report.Faults[i]; f.Severity == jsonl.Error {
+				return fmt.Errorf("%s, %s: %s; nothing of it can be shown", place, f.Place(), f.Message)
+			}
+		}
+		return fmt.Errorf("%s: %w", place, err)
+	case errors.Is(err, pistore.ErrNotFound):
+		return fmt.Errorf("there is nothing at %s", place)
+	case errors.Is(err, pistore.ErrNewerVersion):
+		return fmt.Errorf("%s is a session file written by a newer version; use a newer pistore", place)
+	case !errors.Is(err, pistore.ErrForeignFormat):
+		return fmt.Errorf("%s: %w", place, cause(err))
+	case isFormat4(ctx, place):
+		return fmt.Errorf("%s is a session file of format 4, which this build does not open", place)
+	default:
+		return fmt.Errorf("%s is a file of no format that pistore knows", place)
+	}
+}
+
+func isFormat4(ctx context.Context, place string) bool {
+	format, err := jsonl.Detect(ctx, place)
+	return err == nil && format == jsonl.V4
 }
 
 // openSession is openStore for commands that work on one session.
@@ -75,95 +137,6 @@ func splitStore(arg string) (place string, id pistore.SessionID, err error) {
 		return "", "", usageError(fmt.Sprintf("%s: %v", arg, err))
 	}
 	return arg[:at], id, nil
-}
-
-// detect tells by content whether a place is a store that this build opens. It
-// never opens what could block: a pipe, a device.
-func detect(place string) error {
-	info, err := os.Stat(place)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("there is nothing at %s", place)
-	case err != nil:
-		return fmt.Errorf("%s: %w", place, cause(err))
-	case info.IsDir():
-		return detectFolder(place)
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is %s, not a store", place, kindOfFile(info.Mode()))
-	default:
-		return detectFile(place)
-	}
-}
-
-func kindOfFile(m fs.FileMode) string {
-	switch {
-	case m&fs.ModeNamedPipe != 0:
-		return "a named pipe"
-	case m&fs.ModeSocket != 0:
-		return "a socket"
-	default:
-		return "a device"
-	}
-}
-
-// detectFolder only tells folders apart that are no logstore at all; the
-// backend judges its own.
-func detectFolder(dir string) error {
-	head, err := readHead(filepath.Join(dir, "FORMAT"))
-	if err == nil && bytes.HasPrefix(head, []byte("pistore logstore ")) {
-		return nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w", dir, cause(err))
-	}
-	names, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, cause(err))
-	}
-	files := 0
-	for _, n := range names {
-		if strings.HasSuffix(n.Name(), ".jsonl") {
-			files++
-		}
-	}
-	switch {
-	case files > 0:
-		return fmt.Errorf("%s is a folder of JSONL session files, which this build does not open", dir)
-	case len(names) == 0:
-		return fmt.Errorf("%s is an empty folder, not a store", dir)
-	default:
-		return fmt.Errorf("%s is an ordinary folder, not a store", dir)
-	}
-}
-
-func detectFile(place string) error {
-	head, err := readHead(place)
-	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", place, cause(err))
-	case len(head) == 0:
-		return fmt.Errorf("%s is an empty file, not a store", place)
-	case bytes.HasPrefix(head, []byte("SQLite format 3\x00")):
-		return fmt.Errorf("%s is an SQLite database, which this build does not open", place)
-	case bytes.HasPrefix(text, []byte("{")):
-		return fmt.Errorf("%s is a JSONL session file, which this build does not open", place)
-	default:
-		return fmt.Errorf("%s is a file of no format that pistore knows", place)
-	}
-}
-
-// readHead reads the first bytes of a regular file.
-func readHead(name string) (head []byte, err error) {
-	if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
-		return nil, err
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return io.ReadAll(io.LimitReader(f, 64))
 }
 
 // cause takes the operation and the path off an error of the system.
@@ -216,6 +189,18 @@ func (o *opened) choose(ctx context.Context, id pistore.SessionID) error {
 		return refused(o.place, err)
 	}
 	o.session = s
+	return nil
+}
+
+// size is the size of the store on disk, nil if it cannot be told.
+func (o *opened) size() *sizeView {
+	if o.file != nil {
+		r := o.file.Report()
+		return &sizeView{Bytes: r.Bytes, TornBytes: &r.TornBytes}
+	}
+	if n := sizeOnDisk(o.place); n > 0 {
+		return &sizeView{Bytes: n}
+	}
 	return nil
 }
 

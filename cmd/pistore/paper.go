@@ -91,6 +91,14 @@ func (p *paper) block(style func(string) span, indent, text string) {
 	}
 }
 
+// labelled writes text behind a label, and what does not fit below it.
+func (p *paper) labelled(label, text string) {
+	for _, row := range breakLine(safe(text), columns-width(label)) {
+		p.line(dim(label), plain(row))
+		label = strings.Repeat(" ", width(label))
+	}
+}
+
 // object writes a value as indented JSON.
 func (p *paper) object(v any) error {
 	text, err := jsonText(v, "  ")

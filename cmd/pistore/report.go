@@ -8,7 +8,6 @@ import (
 	"pistore"
 	"pistore/ledger"
 	"pistore/registers"
-	"pistore/verify"
 )
 
 // The JSON of inspect. Fields are added, never renamed; docs/cli.md documents
@@ -24,6 +23,7 @@ type inspectReport struct {
 	Timers    []timerView    `json:"timers"`
 	Usage     usageView      `json:"usage"`
 	Size      *sizeView      `json:"size,omitempty"`
+	Legacy    *legacyView    `json:"legacy,omitempty"` // of a file of formats 1 to 3
 	Faults    []faultView    `json:"faults"`
 
 	// OmittedFaults counts faults that were found and are not listed.
@@ -41,9 +41,11 @@ type sessionView struct {
 	CWD             string            `json:"cwd,omitempty"`
 	Name            string            `json:"name,omitempty"`
 	ParentSessionID pistore.SessionID `json:"parentSessionId,omitempty"`
-	StorageVersion  int               `json:"storageVersion"`
-	Generation      string            `json:"generation,omitempty"`
-	NextSeq         pistore.Seq       `json:"nextSeq,omitempty"`
+	// LegacyParentPath is the parent's file, where it could not be resolved.
+	LegacyParentPath string      `json:"legacyParentSessionPath,omitempty"`
+	StorageVersion   int         `json:"storageVersion"`
+	Generation       string      `json:"generation,omitempty"`
+	NextSeq          pistore.Seq `json:"nextSeq,omitempty"`
 }
 
 type entriesView struct {
@@ -55,13 +57,14 @@ type entriesView struct {
 }
 
 type laneView struct {
-	Name       string         `json:"name"`
-	LeafID     pistore.ID     `json:"leafId,omitempty"`
-	Depth      int            `json:"depth"`
-	Config     pistore.JSON   `json:"config,omitempty"`
-	Operation  *operationView `json:"operation,omitempty"`
-	NextRun    int            `json:"pendingNextRun,omitempty"` // queued inputs
-	LastResult pistore.JSON   `json:"lastResult,omitempty"`
+	Name         string         `json:"name"`
+	LeafID       pistore.ID     `json:"leafId,omitempty"`
+	LegacyLeafID string         `json:"legacyLeafId,omitempty"` // its id in the file
+	Depth        int            `json:"depth"`
+	Config       pistore.JSON   `json:"config,omitempty"`
+	Operation    *operationView `json:"operation,omitempty"`
+	NextRun      int            `json:"pendingNextRun,omitempty"` // queued inputs
+	LastResult   pistore.JSON   `json:"lastResult,omitempty"`
 
 	config  *registers.LaneConfiguration
 	last    *registers.LastResult
@@ -86,8 +89,9 @@ type factsView struct {
 }
 
 type labelView struct {
-	EntryID pistore.ID `json:"entryId"`
-	Label   string     `json:"label"`
+	EntryID       pistore.ID `json:"entryId"`
+	LegacyEntryID string     `json:"legacyEntryId,omitempty"`
+	Label         string     `json:"label"`
 }
 
 type documentView struct {
@@ -145,11 +149,14 @@ type number pistore.Decimal
 func (n number) MarshalJSON() ([]byte, error) { return []byte(n), nil }
 
 type sizeView struct {
-	Bytes int64 `json:"bytes"` // of the whole folder, all its sessions
+	Bytes int64 `json:"bytes"` // of the file, or of the whole folder with all its sessions
+	// TornBytes stand at the end of a file and are set aside; nil: no file.
+	TornBytes *int64 `json:"tornBytes,omitempty"`
 }
 
 type treeNode struct {
 	ID         pistore.ID        `json:"id"`
+	LegacyID   string            `json:"legacyId,omitempty"` // its id in the file
 	ParentID   pistore.ID        `json:"parentId,omitempty"`
 	Seq        pistore.Seq       `json:"seq"`
 	Timestamp  pistore.UnixMS    `json:"timestamp"`
@@ -167,23 +174,20 @@ type registerView struct {
 
 // buildReport makes the report of a survey. names returns the tools that a
 // response calls.
-func buildReport(v *survey, checked verify.Report, sizeBytes int64, names func(response pistore.ID) []string) inspectReport {
+func buildReport(v *survey, checked verifyReport, size *sizeView, names func(response pistore.ID) []string) inspectReport {
 	info := v.header.Info
-	r := inspectReport{
+	return inspectReport{
 		Format: info.Format,
 		Session: sessionView{
 			ID: info.ID, CreatedAt: info.CreatedAt, CWD: info.CWD, Name: v.name(), ParentSessionID: info.ParentSessionID,
-			StorageVersion: info.StorageVersion, Generation: info.Generation, NextSeq: v.header.NextSeq,
+			LegacyParentPath: info.LegacyParentPath,
+			StorageVersion:   info.StorageVersion, Generation: info.Generation, NextSeq: v.header.NextSeq,
 		},
 		Entries: v.entries(), Lanes: v.lanes(names), Facts: v.facts(),
 		Documents: v.documents(), Tasks: v.tasks(), Timers: v.timers(),
-		Usage:  v.ledger(),
-		Faults: faultViews(checked.Faults), OmittedFaults: checked.Omitted(), Incomplete: checked.Incomplete,
+		Usage: ledgerOf(&v.usage), Size: size,
+		Faults: checked.Faults, OmittedFaults: checked.Omitted, Incomplete: checked.Incomplete,
 	}
-	if sizeBytes > 0 {
-		r.Size = &sizeView{sizeBytes}
-	}
-	return r
 }
 
 func (v *survey) entries() entriesView {
@@ -280,7 +284,7 @@ func (v *survey) facts() factsView {
 		switch r.Namespace {
 		case registers.FactLabelNS:
 			if text, err := registers.DecodeText(r.Value); err == nil {
-				f.Labels = append(f.Labels, labelView{pistore.ID(r.Key), text})
+				f.Labels = append(f.Labels, labelView{EntryID: pistore.ID(r.Key), Label: text})
 			}
 		case registers.FactCustomNS:
 			f.Custom[r.Key] = shown(r.Value)
@@ -342,13 +346,17 @@ func (v *survey) timers() []timerView {
 	return views
 }
 
-func (v *survey) ledger() usageView {
-	t := v.usage.Totals()
-	u := usageView{Rows: t.Rows, Unusable: t.Unusable, sumsView: sumsOf(t), ByModel: []modelView{}}
-	for _, g := range v.usage.By(ledger.ByModel) {
-		u.ByModel = append(u.ByModel, modelView{Provider: g.Provider, ModelID: g.Name, Rows: g.Totals.Rows, sumsView: sumsOf(g.Totals)})
+func ledgerOf(b *ledger.Breakdown) usageView {
+	t := b.Totals()
+	return usageView{Rows: t.Rows, Unusable: t.Unusable, sumsView: sumsOf(t), ByModel: modelsOf(b)}
+}
+
+func modelsOf(b *ledger.Breakdown) []modelView {
+	models := []modelView{}
+	for _, g := range b.By(ledger.ByModel) {
+		models = append(models, modelView{Provider: g.Provider, ModelID: g.Name, Rows: g.Totals.Rows, sumsView: sumsOf(g.Totals)})
 	}
-	return u
+	return models
 }
 
 func sumsOf(t pistore.Totals) sumsView {
@@ -362,11 +370,14 @@ func sumsOf(t pistore.Totals) sumsView {
 	}
 }
 
+func nodeOf(e pistore.Entry, role, legacy string) treeNode {
+	return treeNode{e.ID, legacy, e.ParentID, e.Seq, e.Timestamp, e.Type, e.CustomType, role}
+}
+
 func (v *survey) tree() []treeNode {
 	nodes := make([]treeNode, 0, len(v.nodes))
 	for _, n := range v.nodes {
-		e := n.entry
-		nodes = append(nodes, treeNode{e.ID, e.ParentID, e.Seq, e.Timestamp, e.Type, e.CustomType, n.role})
+		nodes = append(nodes, nodeOf(n.entry, n.role, v.legacyID(n.entry.ID)))
 	}
 	return nodes
 }

@@ -19,7 +19,7 @@ branch leaves are marked.
   --lane NAME  another lane than main
   --last N     the newest N entries only
   --markdown   as a Markdown document`,
-	examples: []string{"pistore show ./store", "pistore show ./store --last 20", "pistore show ./store --markdown > chat.md"},
+	examples: []string{"pistore show session.jsonl", "pistore show ./store --last 20", "pistore show session.jsonl --markdown > chat.md"},
 	run:      runShow,
 }
 
@@ -34,6 +34,9 @@ type transcript struct {
 	steps   []pathStep
 	// damage: the path cannot be followed to its root.
 	damage error
+	// fileDamage says that the file is damaged; empty: it is not.
+	fileDamage string
+	legacyID   func(pistore.ID) string // ids in the file; nil: no file
 }
 
 // pathStep is one entry of a path.
@@ -71,6 +74,10 @@ func runShow(ctx context.Context, in *invocation) (err error) {
 	t, err := newTranscript(ctx, o.session, *lane, *last)
 	if err != nil {
 		return err
+	}
+	t.fileDamage = o.damageOf()
+	if o.file != nil {
+		t.legacyID = o.legacyID
 	}
 	var w transcriptWriter
 	switch {

@@ -23,6 +23,9 @@ func (t *markdownTranscript) begin(of *transcript) error {
 	}
 	t.text("# " + name)
 	t.text(fmt.Sprintf("*Session %s, lane %s, %s*", of.info.ID, of.lane, instant(of.info.CreatedAt)))
+	if of.fileDamage != "" {
+		t.text("**Damaged:** " + of.fileDamage)
+	}
 	if of.damage != nil {
 		t.text("**The beginning is missing:** " + of.damage.Error())
 	}

@@ -21,6 +21,9 @@ func (t *textTranscript) begin(of *transcript) error {
 		name = "session " + string(of.info.ID)
 	}
 	t.p.line(bold(brief(firstLine(name), columns-24)), dim("  lane "), cyan(brief(of.lane, 16)))
+	if of.fileDamage != "" {
+		t.p.block(red, "  ", "✗ "+of.fileDamage)
+	}
 	if of.damage != nil {
 		t.p.block(red, "  ", "✗ the beginning is missing: "+of.damage.Error())
 	}
@@ -116,6 +119,7 @@ func (t *textTranscript) end(of *transcript) error {
 // jsonTranscript writes the JSON of show, entry by entry.
 type jsonTranscript struct {
 	p     *paper
+	of    *transcript
 	count int
 }
 
@@ -128,6 +132,7 @@ type shownEntry struct {
 }
 
 func (t *jsonTranscript) begin(of *transcript) error {
+	t.of = of
 	t.p.raw(fmt.Sprintf("{\"session\":%s,\"lane\":%s,\"doing\":%s,\"omitted\":%d,\"entries\":[",
 		quoteJSON(string(of.info.ID)), quoteJSON(of.lane), quoteJSON(of.doing), of.omitted))
 	return nil
@@ -141,8 +146,12 @@ func (t *jsonTranscript) entry(step pathStep, e pistore.Entry) error {
 	}
 	t.p.raw("\n")
 	role, _, _ := describe(e)
+	legacy := ""
+	if t.of.legacyID != nil {
+		legacy = t.of.legacyID(e.ID)
+	}
 	return t.p.row(shownEntry{
-		treeNode:      treeNode{e.ID, e.ParentID, e.Seq, e.Timestamp, e.Type, e.CustomType, role},
+		treeNode:      nodeOf(e, role, legacy),
 		OtherBranches: step.branches, Payload: shown(e.Payload),
 	})
 }
@@ -151,6 +160,9 @@ func (t *jsonTranscript) end(of *transcript) error {
 	t.p.raw("\n]")
 	if of.damage != nil {
 		t.p.raw(",\"damage\":" + quoteJSON(of.damage.Error()))
+	}
+	if of.fileDamage != "" {
+		t.p.raw(",\"fileDamage\":" + quoteJSON(of.fileDamage))
 	}
 	t.p.raw("}\n")
 	return nil

@@ -24,6 +24,24 @@ type survey struct {
 	at        map[pistore.Address]pistore.JSON
 	usage     ledger.Breakdown
 	texts     map[string]string
+	legacy    func(pistore.ID) string // ids in the file; nil: no file
+}
+
+// legacyID returns the id that an entry has in the file, empty if it has none.
+func (v *survey) legacyID(id pistore.ID) string {
+	if v.legacy == nil {
+		return ""
+	}
+	return v.legacy(id)
+}
+
+// short is how an entry is named where there is little room: by its id in the
+// file, where people can look it up, else by a part of its own.
+func (v *survey) short(id pistore.ID) string {
+	if legacy := v.legacyID(id); legacy != "" {
+		return brief(legacy, 12)
+	}
+	return shortID(id)
 }
 
 // node is an entry without its content.
@@ -105,21 +123,26 @@ func cutBytes(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "")
 }
 
-// find returns the entry with an id, or the only one whose id ends in it.
+// find returns the entry with an id, its own or that of the file, or the only
+// one whose id ends in it.
 func (v *survey) find(id string) (int, error) {
 	if i, ok := v.byID[pistore.ID(id)]; ok {
 		return i, nil
 	}
-	found := -1
+	found, ends := 0, 0
 	for i, n := range v.nodes {
+		if id != "" && v.legacyID(n.entry.ID) == id {
+			return i, nil
+		}
 		if id != "" && strings.HasSuffix(string(n.entry.ID), id) {
-			if found >= 0 {
-				return 0, usageError(fmt.Sprintf("several entries end in %s; write more of the id", id))
-			}
 			found = i
+			ends++
 		}
 	}
-	if found < 0 {
+	switch {
+	case ends > 1:
+		return 0, usageError(fmt.Sprintf("several entries end in %s; write more of the id", id))
+	case ends == 0:
 		return 0, usageError(fmt.Sprintf("there is no entry %s (\"inspect STORE --tree\" lists them)", id))
 	}
 	return found, nil

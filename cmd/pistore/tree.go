@@ -94,7 +94,7 @@ func printTreeRow(p *paper, v *survey, n node, depth int, first bool, lanes []st
 	case e.Type != pistore.TypeMessage:
 		style = yellow
 	}
-	id := pad(safe(shortID(e.ID)), 8)
+	id := pad(safe(v.short(e.ID)), 8)
 	marks := ""
 	for _, lane := range lanes {
 		marks += " [" + brief(lane, 20) + "]"

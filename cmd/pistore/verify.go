@@ -14,7 +14,8 @@ var verifyCommand = command{
 	short: "check every invariant, by number",
 	long: `Reads every row once and checks what the rows say of each other: ids, order,
 parents, lanes, operations, queues, and the statistics and branches that the
-store answers with.
+store answers with. Of a session file it also says what reading it found, line
+by line.
   --deep   also look up every row again through every index, and have the
            backend check what it keeps beside the rows
 A fault of severity error makes the exit code 1; a warning does not.`,
@@ -31,6 +32,8 @@ type verifyReport struct {
 	Omitted int64 `json:"omitted,omitempty"`
 	// Incomplete: damage kept rows from being read.
 	Incomplete bool `json:"incomplete,omitempty"`
+	// TornBytes stand at the end of a file and are set aside; nil: no file.
+	TornBytes *int64 `json:"tornBytes,omitempty"`
 }
 
 type checkedCount struct {
@@ -40,11 +43,24 @@ type checkedCount struct {
 	Transactions *int64 `json:"transactions,omitempty"`
 }
 
+func (c checkedCount) String() string {
+	text := fmt.Sprintf("%s, %s, %s", count(c.Entries, "entry", "entries"),
+		count(c.Registers, "register", "registers"), count(c.Usage, "usage row", "usage rows"))
+	if n := c.Transactions; n != nil {
+		text += ", " + count(*n, "transaction", "transactions")
+	}
+	return text
+}
+
 // faultView is one fault, as inspect and verify show it.
 type faultView struct {
 	Invariant int    `json:"invariant"`
 	Severity  string `json:"severity"`
+	Kind      string `json:"kind,omitempty"`   // of a fault of a file, a stable word
+	Line      int64  `json:"line,omitempty"`   // from 1
+	Offset    *int64 `json:"offset,omitempty"` // in bytes
 	ID        string `json:"id,omitempty"`
+	LegacyID  string `json:"legacyId,omitempty"` // its id in the file
 	Place     string `json:"place,omitempty"`
 	Message   string `json:"message"`
 }
@@ -64,7 +80,9 @@ func verifyReportOf(r verify.Report) verifyReport {
 func faultViews(faults []verify.Fault) []faultView {
 	views := make([]faultView, 0, len(faults))
 	for _, f := range faults {
-		views = append(views, faultView{f.Invariant, string(f.Severity), string(f.ID), f.Place, f.Message})
+		views = append(views, faultView{
+			Invariant: f.Invariant, Severity: string(f.Severity), ID: string(f.ID), Place: f.Place, Message: f.Message,
+		})
 	}
 	return views
 }
@@ -81,12 +99,11 @@ func runVerify(ctx context.Context, in *invocation) (err error) {
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
 	stop := in.progress("checking")
-	report, err := verify.Check(ctx, o.session, verify.Options{Deep: *deep})
+	view, err := o.check(ctx, verify.Options{Deep: *deep})
 	stop()
 	if err != nil {
 		return refused(o.place, err)
 	}
-	view := verifyReportOf(report)
 	if in.json {
 		err = in.out.object(view)
 	} else {
@@ -99,11 +116,6 @@ func runVerify(ctx context.Context, in *invocation) (err error) {
 }
 
 func printVerify(p *paper, info pistore.Info, r verifyReport) {
-	checked := fmt.Sprintf("%s, %s, %s", count(r.Checked.Entries, "entry", "entries"),
-		count(r.Checked.Registers, "register", "registers"), count(r.Checked.Usage, "usage row", "usage rows"))
-	if n := r.Checked.Transactions; n != nil {
-		checked += ", " + count(*n, "transaction", "transactions")
-	}
 	verdict := green("fine")
 	switch {
 	case !r.OK:
@@ -112,7 +124,7 @@ func printVerify(p *paper, info pistore.Info, r verifyReport) {
 		verdict = yellow("fine, with warnings")
 	}
 	p.line(bold("session "), plain(string(info.ID)), plain("  "), verdict)
-	p.line(dim("  checked " + checked))
+	p.line(dim("  checked " + r.Checked.String()))
 	if r.Incomplete {
 		p.line(yellow("  reading ended early; what was not read is not checked"))
 	}
@@ -126,7 +138,10 @@ func printVerify(p *paper, info pistore.Info, r verifyReport) {
 func printFaults(p *paper, faults []faultView, omitted int64) {
 	for _, f := range faults {
 		name := "damage"
-		if f.Invariant != 0 {
+		switch {
+		case f.Kind != "":
+			name = f.Kind
+		case f.Invariant != 0:
 			name = fmt.Sprintf("invariant %d", f.Invariant)
 		}
 		style := red
@@ -134,10 +149,13 @@ func printFaults(p *paper, faults []faultView, omitted int64) {
 			style = yellow
 		}
 		where := f.Place
-		if f.ID != "" {
+		if f.LegacyID != "" {
+			where += " · " + f.LegacyID
+		} else if f.ID != "" {
 			where += " · " + f.ID
 		}
-		p.line(plain("  "), style(pad(f.Severity, 8)), bold(pad(name, 13)), plain(brief(where, columns-23)))
+		name = pad(name, 12) + " "
+		p.line(plain("  "), style(pad(f.Severity, 8)), bold(name), plain(brief(where, columns-10-width(name))))
 		p.block(plain, "          ", f.Message)
 	}
 	if omitted > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 
 	"pistore"
 )
@@ -31,7 +32,7 @@ type versionReport struct {
 func buildOf(info *debug.BuildInfo) versionReport {
 	r := versionReport{
 		Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		StorageVersion: pistore.StorageVersion, Opens: []string{"logstore"},
+		StorageVersion: pistore.StorageVersion, Opens: append(slices.Clone(fileFormats), "logstore"),
 	}
 	if info == nil {
 		return r
@@ -74,6 +75,7 @@ func runVersion(_ context.Context, in *invocation) error {
 		in.out.line(plain(fmt.Sprintf("  revision  %s (%s%s)", r.Revision, r.Time, modified)))
 	}
 	in.out.line(plain(fmt.Sprintf("  built     with %s for %s", r.Go, r.Platform)))
-	in.out.line(plain(fmt.Sprintf("  opens     logstore, storage version %d", r.StorageVersion)))
+	in.out.line(plain("  opens     " + joined(r.Opens)))
+	in.out.line(plain(fmt.Sprintf("  writes    logstore, storage version %d", r.StorageVersion)))
 	return nil
 }

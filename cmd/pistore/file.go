@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"pistore"
+	"pistore/jsonl"
+	"pistore/verify"
+)
+
+// legacyView is what a file of formats 1 to 3 says beside its rows.
+type legacyView struct {
+	Version       int              `json:"version"`
+	RecordsByType map[string]int64 `json:"recordsByType"`
+	LeafID        string           `json:"leafId,omitempty"` // of the last record
+	Model         *legacyModel     `json:"model,omitempty"`
+	ThinkingLevel string           `json:"thinkingLevel,omitempty"`
+	ActiveTools   []string         `json:"activeToolNames,omitempty"`
+	LongerBranch  *longerBranch    `json:"longerBranch,omitempty"`
+}
+
+type legacyModel struct {
+	Provider string `json:"provider"`
+	ModelID  string `json:"modelId"`
+}
+
+// longerBranch goes on below the leaf of a file that ends in mere metadata.
+type longerBranch struct {
+	TipID       pistore.ID `json:"tipId"`
+	LegacyTipID string     `json:"legacyTipId"`
+	Entries     int        `json:"entries"`
+}
+
+func legacyOf(r jsonl.Report) *legacyView {
+	v := &legacyView{
+		Version: r.Version, RecordsByType: r.RecordsByType, LeafID: r.LeafID,
+		ThinkingLevel: r.ThinkingLevel, ActiveTools: r.ActiveTools,
+	}
+	if m := r.Model; m != nil {
+		v.Model = &legacyModel{m.Provider, m.ModelID}
+	}
+	if b := r.LongerBranch; b != nil {
+		v.LongerBranch = &longerBranch{b.TipID, b.LegacyTipID, b.Entries}
+	}
+	return v
+}
+
+// addFile completes a report with what only the file says.
+func (r *inspectReport) addFile(o *opened) {
+	if o.file == nil {
+		return
+	}
+	file := o.file.Report()
+	r.Legacy = legacyOf(file)
+	for i := range r.Lanes {
+		r.Lanes[i].LegacyLeafID = o.legacyID(r.Lanes[i].LeafID)
+	}
+	for i := range r.Facts.Labels {
+		r.Facts.Labels[i].LegacyEntryID = o.legacyID(r.Facts.Labels[i].EntryID)
+	}
+}
+
+// rowsOnly hides what a file finds in itself, which is reported with more than
+// a [pistore.CorruptError] holds.
+type rowsOnly struct{ pistore.Storage }
+
+// check checks the session, and adds what reading its file found.
+func (o *opened) check(ctx context.Context, opts verify.Options) (verifyReport, error) {
+	s := o.session
+	if o.file != nil {
+		s = rowsOnly{s}
+	}
+	checked, err := verify.Check(ctx, s, opts)
+	r := verifyReportOf(checked)
+	if o.file == nil {
+		return r, err
+	}
+	for i := range r.Faults {
+		r.Faults[i].LegacyID = o.legacyID(pistore.ID(r.Faults[i].ID))
+	}
+	file := o.file.Report()
+	r.OK = r.OK && file.Errors == 0
+	r.Faults = append(fileFaults(file), r.Faults...)
+	r.Omitted += file.Omitted()
+	r.TornBytes = &file.TornBytes
+	return r, err
+}
+
+// fileFaults lists what reading a file found, by line.
+func fileFaults(r jsonl.Report) []faultView {
+	views := make([]faultView, 0, len(r.Faults))
+	for i := range r.Faults {
+		f := &r.Faults[i]
+		views = append(views, faultView{
+			Invariant: f.Invariant, Severity: string(f.Severity), Kind: f.Kind, Line: f.Line, Offset: &f.Offset,
+			ID: string(f.ID), LegacyID: f.LegacyID, Place: f.Place(), Message: f.Message,
+		})
+	}
+	return views
+}
+
+// damageOf says in one sentence that a file is damaged, empty if it is not.
+func (o *opened) damageOf() string {
+	if o.file == nil {
+		return ""
+	}
+	r := o.file.Report()
+	if r.Errors == 0 {
+		return ""
+	}
+	for i := range r.Faults {
+		if f := &r.Faults[i]; f.Severity == jsonl.Error {
+			return fmt.Sprintf("the file is damaged: %s, the first at %s: %s", count(r.Errors, "error", "errors"), f.Place(), f.Message)
+		}
+	}
+	return "the file is damaged: " + count(r.Errors, "error", "errors")
+}
+
+// fileFormats are the formats of files that this build opens.
+var fileFormats = []string{string(jsonl.Pi1), string(jsonl.Pi2), string(jsonl.Pi3)}
+
+// sessionFiles reads files for listings. It is a session.FileReader.
+type sessionFiles struct{}
+
+func (sessionFiles) ReadHeader(ctx context.Context, path string) (pistore.Info, error) {
+	named := strings.HasSuffix(path, ".jsonl")
+	if !named && !startsObject(path) {
+		return pistore.Info{}, pistore.ErrForeignFormat
+	}
+	h, err := jsonl.ReadHeader(ctx, path)
+	if err != nil {
+		return pistore.Info{}, headerProblem(ctx, path, named, err)
+	}
+	return pistore.Info{
+		ID: h.ID, CreatedAt: h.CreatedAt, CWD: h.CWD, LegacyParentPath: h.ParentSession,
+		StorageVersion: pistore.StorageVersion, Format: string(h.Format),
+	}, nil
+}
+
+func (sessionFiles) ReadName(ctx context.Context, path string) (string, error) {
+	return jsonl.ReadName(ctx, path)
+}
+
+// startsObject reports whether a file may hold JSON objects, so that the many
+// files of a folder that cannot be sessions cost one small read.
+func startsObject(path string) bool {
+	head, err := readHead(path)
+	if err != nil {
+		return true // reading the header tells what it is
+	}
+	return bytes.HasPrefix(bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n\x00"), []byte("{"))
+}
+
+// headerProblem says why a file is not listed. Only files named as sessions are
+// missed when nothing in them tells what they are.
+func headerProblem(ctx context.Context, path string, named bool, err error) error {
+	switch {
+	case errors.Is(err, pistore.ErrCorrupt) && named:
+		return fmt.Errorf("%w: it has no header that can be read", pistore.ErrCorrupt)
+	case errors.Is(err, pistore.ErrCorrupt):
+		return pistore.ErrForeignFormat
+	case errors.Is(err, pistore.ErrForeignFormat) && isFormat4(ctx, path):
+		return errors.New("a session file of format 4, which this build does not open")
+	default:
+		return err
+	}
+}
