@@ -216,35 +216,45 @@ func TestSuspendedOperationEndsElsewhere(t *testing.T) {
 // What another writer puts into the registers that a run overwrites is not
 // lost: input for the next run, and an entry behind the leaf.
 func TestLaneChangesBeside(t *testing.T) {
-	r := newRig(t, config{script: faux.Script{{Turns: faux.Turns(faux.Text("Done."))}}, drive: harness.Manual})
-	run, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "go"})
-	r.check(err)
-	for range 2 {
-		_, err := r.lane.Step(r.ctx)
+	beside := func(t *testing.T, writes func(r *rig, op pistore.ID) []pistore.Write) (*rig, session.Lane) {
+		r := newRig(t, config{script: faux.Script{{Turns: faux.Turns(faux.Text("Done."))}}, drive: harness.Manual})
+		run, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "go"})
 		r.check(err)
+		for range 2 {
+			_, err := r.lane.Step(r.ctx)
+			r.check(err)
+		}
+		_, err = r.store.Storage.Commit(r.ctx, pistore.Tx{Writes: writes(r, run.OperationID())})
+		r.check(err)
+		r.completed(r.finish())
+		verifyClean(t, r.store)
+		lane, err := r.other().Lane(r.ctx, "main")
+		r.check(err)
+		return r, lane
 	}
-	queued := session.MessageContent("q", &session.UserMessage{Content: session.TextContent("next")})
-	write, err := session.Queue(queued)
-	r.check(err)
-	beside := session.Place("main", r.lane.Leaf(), session.CustomContent("n", "note", ""))
-	_, err = r.store.Storage.Commit(r.ctx, pistore.Tx{Writes: append(beside, write, pistore.SetRegister{
-		Namespace: registers.LaneStateNS, Key: "main",
-		Value: registers.EncodeLaneState(registers.LaneState{CurrentOperationID: run.OperationID(), PendingNextRun: []pistore.ID{"q"}}),
-	})})
-	r.check(err)
-	result := r.finish()
-	r.completed(result)
-	lane, err := r.other().Lane(r.ctx, "main")
-	r.check(err)
-	if !lane.Idle() || len(lane.State.PendingNextRun) != 1 {
-		t.Errorf("lane.state is %+v", lane.State)
-	}
-	found, err := r.store.Entries(r.ctx, []pistore.ID{lane.Leaf})
-	r.check(err)
-	if found[0].ParentID != "n" {
-		t.Errorf("the response stands under %s", found[0].ParentID)
-	}
-	verifyClean(t, r.store)
+	t.Run("lane.state", func(t *testing.T) {
+		_, lane := beside(t, func(r *rig, op pistore.ID) []pistore.Write {
+			write, err := session.Queue(session.MessageContent("q", &session.UserMessage{Content: session.TextContent("next")}))
+			r.check(err)
+			return []pistore.Write{write, pistore.SetRegister{
+				Namespace: registers.LaneStateNS, Key: "main",
+				Value: registers.EncodeLaneState(registers.LaneState{CurrentOperationID: op, PendingNextRun: []pistore.ID{"q"}}),
+			}}
+		})
+		if !lane.Idle() || len(lane.State.PendingNextRun) != 1 {
+			t.Errorf("lane.state is %+v", lane.State)
+		}
+	})
+	t.Run("lane.leaf", func(t *testing.T) {
+		r, lane := beside(t, func(r *rig, _ pistore.ID) []pistore.Write {
+			return session.Place("main", r.lane.Leaf(), session.CustomContent("n", "note", ""))
+		})
+		found, err := r.store.Entries(r.ctx, []pistore.ID{lane.Leaf})
+		r.check(err)
+		if found[0].ParentID != "n" {
+			t.Errorf("the response stands under %s", found[0].ParentID)
+		}
+	})
 }
 
 // Another writer takes the lane first: the prompt is refused, and the operation

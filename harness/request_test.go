@@ -239,3 +239,30 @@ func TestStepEffect(t *testing.T) {
 	}
 	r.completed(r.finish())
 }
+
+// RunToCompletion is over with its run, though a listener has started another.
+func TestRunToCompletionEndsWithItsRun(t *testing.T) {
+	var r *rig
+	r = newRig(t, config{script: faux.Script{{Turns: faux.Turns(faux.Text("One."), faux.Text("Two."))}}, drive: harness.Manual, noLane: true,
+		onEvent: func(ev harness.Event) {
+			if end, ok := ev.(harness.RunEnd); ok && len(r.faux.Requests()) == 1 {
+				if _, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "next"}); err != nil {
+					t.Errorf("prompt behind %s: %v", end.OperationID, err)
+				}
+			}
+		}})
+	var err error
+	r.lane, err = r.h.Lane(r.ctx, "main")
+	r.check(err)
+	first, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "go"})
+	r.check(err)
+	result := r.finish()
+	r.completed(result)
+	if result.Ended.OperationID != first.OperationID() || len(r.faux.Requests()) != 1 {
+		t.Errorf("run %s ended, of %s, with %d requests", result.Ended.OperationID, first.OperationID(), len(r.faux.Requests()))
+	}
+	r.completed(r.finish())
+	if len(r.faux.Requests()) != 2 {
+		t.Errorf("%d requests", len(r.faux.Requests()))
+	}
+}

@@ -234,3 +234,17 @@ func TestResumeWithoutCommit(t *testing.T) {
 		t.Errorf("%d commits", n)
 	}
 }
+
+// The count of resumes stops at the largest number that can be stored.
+func TestResumesWithoutEnd(t *testing.T) {
+	rows := edited(stoppedAt(t, "checkpoint"), registers.OpStateNS, replaced(`"resumes":0`, fmt.Sprintf(`"resumes":%d`, pistore.MaxSeq)))
+	r := newRig(t, config{script: toolRun, rows: rows, drive: harness.Manual})
+	_, err := r.lane.Resume(r.ctx)
+	r.check(err)
+	_, err = r.lane.Step(r.ctx)
+	r.check(err)
+	if got := openRun(t, r.rows()).Resumes; got != pistore.MaxSeq {
+		t.Errorf("resumes is %d", got)
+	}
+	r.completed(r.finish())
+}
