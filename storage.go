@@ -65,8 +65,9 @@ type Backend interface {
 
 	// Load builds a new session from an export: a Header, then rows by rising
 	// seq. Ids, seqs and timestamps are kept; an empty Generation in the header
-	// is minted. The session is there whole when Load returns without error,
-	// and absent otherwise, after a crash too. Rows are read once. A row that
+	// is minted, and a NextSeq that is not above the last row is raised. A
+	// header needs a session id. The session is there whole when Load returns
+	// without error, and absent otherwise, after a crash too. Rows are read once. A row that
 	// breaks the contract is ErrInvalid, ErrTooLarge, ErrDuplicateID or
 	// ErrMissingParent; an error of the stream is returned as it came.
 	Load(ctx context.Context, rows iter.Seq2[Row, error]) (Info, error)
@@ -112,7 +113,8 @@ type Storage interface {
 	// given twice is returned once.
 	Entries(ctx context.Context, ids []ID) ([]Entry, error)
 
-	// Registers returns those of the registers that exist, in no order.
+	// Registers returns those of the registers that exist, in no order; an
+	// address given twice is returned once.
 	Registers(ctx context.Context, at []Address) ([]Register, error)
 
 	// RegistersByPrefix yields a namespace's registers whose key starts with
