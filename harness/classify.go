@@ -97,15 +97,12 @@ func retryDelayMS(policy registers.RetryPolicy, attempt, retryAfterMS int64) int
 	return max(min(delay, maxDelayMS), retryAfterMS)
 }
 
-// zeroUsage is the usage of a response that no provider gave.
-const zeroUsage pistore.JSON = `{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}`
-
 // syntheticResponse settles an attempt whose outcome is not known.
 func syntheticResponse(pend *registers.AssistantPending, text string, at pistore.UnixMS) *session.AssistantMessage {
 	model := pend.Context.Configuration.Model
 	return &session.AssistantMessage{
 		Provider: model.Provider, Model: model.ModelID, ThinkingLevel: pend.Context.Configuration.ThinkingLevel,
-		Usage: zeroUsage, StopReason: session.StopError, ErrorMessage: text, Timestamp: at,
+		Usage: session.ZeroUsage, StopReason: session.StopError, ErrorMessage: text, Timestamp: at,
 	}
 }
 

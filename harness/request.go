@@ -51,7 +51,7 @@ func settledResponse(resp provider.Response, req provider.Request, now pistore.U
 		msg = provider.Empty(req, "", session.StopError, "The provider gave a malformed response: "+problem)
 	}
 	if msg.Usage == "" {
-		msg.Usage = zeroUsage
+		msg.Usage = session.ZeroUsage
 	}
 	msg.Timestamp = now
 	ev.message = msg
