@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pistore/session"
@@ -152,6 +154,61 @@ func checkFaults(t *testing.T, path string, row verdictRow) {
 		_, stdout, _ := ran(t, "show", path)
 		if !strings.Contains(stdout, "the file is damaged: ") {
 			t.Errorf("show does not say so:\n%s", stdout)
+		}
+	}
+}
+
+// TestWhatDoesNotOpen gives every command what is no session file that this
+// build opens: each says so in one sentence, makes nothing and touches nothing.
+func TestWhatDoesNotOpen(t *testing.T) {
+	t.Chdir(t.TempDir())
+	long := strings.Repeat("2026-01-01 INFO started\n", 100_000)
+	for name, text := range map[string]string{
+		"v4.jsonl": `{"v":4,"kind":"header","id":"x","storageVersion":1,"createdAt":1,"cwd":""}` + "\n", "v5.jsonl": `{"v":5,"kind":"header","id":"x"}` + "\n",
+		"log.jsonl": long, "json.jsonl": `{"level":"info","msg":"started"}` + "\n", "nul.jsonl": strings.Repeat("\x00", 5000),
+		"db.jsonl": "SQLite format 3\x00\x10\x00", "empty.jsonl": "", "folder/a.jsonl": `{"type":"session","id":"a"}`, "plain/readme": "hello",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo("pipe.jsonl", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for place, says := range map[string]string{
+		"v4.jsonl":  "v4.jsonl is a session file of format 4, which this build does not open",
+		"v5.jsonl":  "v5.jsonl is a session file written by a newer version; use a newer pistore",
+		"log.jsonl": "log.jsonl is a file of no format that pistore knows", "json.jsonl": "json.jsonl is a file of no format that pistore knows",
+		"nul.jsonl":   "nul.jsonl, line 1, byte 0: the file holds NUL bytes only: its content never reached the disk; nothing of it can be shown",
+		"db.jsonl":    "db.jsonl is an SQLite database, which this build does not open",
+		"empty.jsonl": "empty.jsonl is an empty file, not a store",
+		"folder":      `folder is a folder of session files; name one of them ("pistore ls" lists them)`,
+		"plain":       "plain is an ordinary folder, not a store",
+		"pipe.jsonl":  "pipe.jsonl is a named pipe, not a store",
+		"/dev/null":   "/dev/null is a device, not a store",
+		"none.jsonl":  "there is nothing at none.jsonl",
+	} {
+		before := listing(t, ".")
+		for _, args := range [][]string{
+			{"inspect", place},
+			{"inspect", "--json", place},
+			{"inspect", "--context", "main", place},
+			{"show", place},
+			{"verify", place},
+			{"verify", "--json", place},
+			{"convert", place, "out"},
+			{"usage", place},
+		} {
+			if args[0] == "usage" && isFolder(place) {
+				continue
+			}
+			code, stdout, stderr := ran(t, args...)
+			if want := "pistore " + args[0] + ": " + says + "\n"; code != exitOpen || stdout != "" || stderr != want {
+				t.Errorf("%v: exit code %d\n%s%s", args, code, stdout, stderr)
+			}
+		}
+		if after := listing(t, "."); after != before {
+			t.Errorf("%s: before:\n%s\nafter:\n%s", place, before, after)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,7 +21,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mkstore": scriptStore, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip, "hold": scriptHold,
-			"nuls": scriptNULs, "torn": scriptTorn, "sqlite": scriptSQLite, "hostile": scriptHostile, "for_each_opening": scriptOpenings, "unchanged": scriptUnchanged,
+			"torn": scriptTorn, "hostile": scriptHostile, "unchanged": scriptUnchanged,
 		},
 	})
 }
@@ -92,51 +91,15 @@ func scriptHarmless(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptNULs makes a file of NULs.
-func scriptNULs(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), make([]byte, 1000), 0o600))
-}
-
 // scriptTorn appends text without a newline: torn FILE TEXT.
 func scriptTorn(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(ts.ReadFile(args[0])+args[1]), 0o600))
-}
-
-// scriptSQLite makes a file that starts as a database does.
-func scriptSQLite(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte("SQLite format 3\x00\x10\x00"), 0o600))
 }
 
 // scriptHostile makes a session file with hostile text wherever a file can have
 // text, malformed lines included.
 func scriptHostile(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(hostileFile), 0o600))
-}
-
-// scriptOpenings has every command that opens a store refuse one:
-// for_each_opening PLACE CODE STDERR. Nothing is made of it, and nothing of the
-// place changes.
-func scriptOpenings(ts *testscript.TestScript, _ bool, args []string) {
-	before := scriptListing(ts)
-	for _, command := range [][]string{
-		{"inspect"}, {"inspect", "--json"}, {"inspect", "--context", "main"}, {"show"}, {"verify"}, {"verify", "--json"}, {"convert", "--json"},
-	} {
-		line := append(command, args[0])
-		if command[0] == "convert" {
-			line = append(line, "out")
-		}
-		scriptExits(ts, false, append([]string{args[1], "pistore"}, line...))
-		text := ts.ReadFile("stderr")
-		if ok, err := regexp.MatchString("^pistore "+command[0]+": "+args[2]+"\n$", text); err != nil || !ok {
-			ts.Fatalf("%v: %q does not match, %v", line, text, err)
-		}
-		if out := ts.ReadFile("stdout"); out != "" {
-			ts.Fatalf("%v: %s", line, out)
-		}
-	}
-	if after := scriptListing(ts); after != before {
-		ts.Fatalf("before:\n%s\nafter:\n%s", before, after)
-	}
 }
 
 // scriptUnchanged runs a command that changes nothing: unchanged CODE pistore ….
