@@ -133,7 +133,7 @@ func (c *committer) admit(tx pistore.Tx) (pistore.Receipt, *pebble.Batch, error)
 		receipt.Stats = next.stats()
 		return receipt, nil, nil
 	}
-	b := c.store.eng.db.NewBatchWithSize(batchSize(tx))
+	b := c.store.eng.batch(batchSize(tx))
 	receipt.FirstSeq = next.nextSeq
 	receipt.Seqs = make([]pistore.Seq, len(tx.Writes))
 	for i, w := range tx.Writes {

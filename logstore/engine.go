@@ -26,6 +26,7 @@ type engineConfig struct {
 	memtableBytes int64
 	logger        *slog.Logger
 	closeBound    time.Duration
+	boot          uint32 // names the start of the machine, see bootMark
 }
 
 // engine is an open Pebble database that neither ends the process, nor hangs
@@ -36,6 +37,8 @@ type engine struct {
 	gate  *compactionGate
 	lock  *folderLock
 	cache *pebble.Cache
+	level pistore.Durability
+	water *watermark
 	// wedged is set when a call panicked: the engine may hold its own mutexes,
 	// so it is not closed and the folder stays locked until the process ends.
 	wedged     atomic.Bool
@@ -46,15 +49,20 @@ type engine struct {
 // caller keeps the lock if it fails.
 func openEngine(cfg engineConfig) (*engine, error) {
 	e := &engine{fault: newFault(cfg.closeBound), lock: cfg.lock, closeBound: cfg.closeBound}
+	e.level, e.water = cfg.level, &watermark{boot: cfg.boot}
 	if cfg.level == pistore.Power && !cfg.readOnly {
 		if err := syncLogs(cfg.base, cfg.dir); err != nil {
 			return nil, err
 		}
 	}
+	ends, err := survey(cfg.base, cfg.dir, cfg.boot)
+	if err != nil {
+		return nil, openError(cfg.dir, err, false)
+	}
 	e.gate = newCompactionGate(e.fault)
 	e.cache = pebble.NewCache(cfg.cacheBytes)
-	err := e.call("open", func() (err error) {
-		e.db, err = pebble.Open(cfg.dir, engineOptions(cfg, e))
+	err = e.call("open", func() (err error) {
+		e.db, err = pebble.Open(cfg.dir, engineOptions(cfg, e, ends))
 		return err
 	})
 	if err != nil {
@@ -73,7 +81,7 @@ func openEngine(cfg engineConfig) (*engine, error) {
 }
 
 // engineOptions are the engine's options, docs/format-logstore.md says why.
-func engineOptions(cfg engineConfig, e *engine) *pebble.Options {
+func engineOptions(cfg engineConfig, e *engine, ends map[string]int64) *pebble.Options {
 	opts := &pebble.Options{
 		// Set explicitly: an unset version is the oldest one, which takes any
 		// damage in the log for its end.
@@ -95,9 +103,9 @@ func engineOptions(cfg engineConfig, e *engine) *pebble.Options {
 		FlushDelayRangeKey:    0,
 	}
 	if cfg.readOnly {
-		opts.FS = readOnlyFS{cfg.base}
+		opts.FS = readOnlyFS{cfg.base, ends}
 	} else {
-		opts.FS = newEngineFS(cfg.base, cfg.dir, cfg.level, e.fault)
+		opts.FS = newEngineFS(cfg, e, ends)
 		opts.Lock = cfg.lock.engine
 	}
 	opts.Experimental.CompactionScheduler = e.gate
@@ -152,7 +160,7 @@ func syncLogs(base vfs.FS, dir string) error {
 // openError says what a failure to open means.
 func openError(dir string, err error, panicked bool) error {
 	switch {
-	case errors.Is(err, pistore.ErrFaulted) && !panicked:
+	case (errors.Is(err, pistore.ErrFaulted) || errors.Is(err, pistore.ErrCorrupt)) && !panicked:
 		return err
 	case pebble.IsCorruptionError(err) || panicked:
 		return &pistore.CorruptError{Backend: backendName, Place: dir, Problem: err.Error()}

@@ -55,7 +55,7 @@ func (s *Store) newLoad() (*load, error) {
 	ord := s.nextOrdinal
 	s.nextOrdinal++
 	w := newRecordWriter(s.codec)
-	b := s.eng.db.NewBatch()
+	b := s.eng.batch(0)
 	err := b.Set(metaKey(metaOrdinal), w.number(uint64(s.nextOrdinal)), nil)
 	if err == nil {
 		err = b.Set(loadingKey(ord), w.loading(), nil)
@@ -76,7 +76,7 @@ func (s *Store) newLoad() (*load, error) {
 
 // renew starts a batch through which the rows before it are seen as well.
 func (l *load) renew() {
-	l.batch = l.store.eng.db.NewIndexedBatch()
+	l.batch = l.store.eng.indexedBatch()
 	l.rows.view.src = l.batch
 	l.rows.found = nil
 }
@@ -191,7 +191,7 @@ func (l *load) drop() error {
 }
 
 func (s *Store) clearLoad(ord ordinal) error {
-	b := s.eng.db.NewBatch()
+	b := s.eng.batch(0)
 	lower, upper := sessionRange(ord)
 	if err := errors.Join(b.DeleteRange(lower, upper, nil), b.Delete(loadingKey(ord), nil)); err != nil {
 		return err

@@ -35,7 +35,7 @@ func (s *Store) migrate(v view, row catalogRow, mode pistore.Mode) (view, catalo
 		}
 		b, inMemory := v.src.(*pebble.Batch)
 		if !inMemory {
-			b = s.eng.db.NewIndexedBatch()
+			b = s.eng.indexedBatch()
 		}
 		v.src = b
 		if err := step.apply(v, b); err != nil {

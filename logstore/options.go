@@ -51,6 +51,7 @@ type Options struct {
 	// What follows is for the tests of this package.
 
 	fs         vfs.FS
+	boot       uint32        // 0: what the system says
 	closeBound time.Duration // how long a dead engine may take to close
 	version    int           // of the stored vocabulary
 	migrations []migration
@@ -84,6 +85,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.fs == nil {
 		o.fs = vfs.Default
+	}
+	if o.boot == 0 {
+		o.boot = bootMark(o.fs)
 	}
 	if o.closeBound == 0 {
 		o.closeBound = 10 * time.Second

@@ -117,7 +117,7 @@ func openStore(dir string, opts Options, lock *folderLock) (*Store, error) {
 	eng, err := openEngine(engineConfig{
 		base: opts.fs, dir: dir, lock: lock, readOnly: opts.ReadOnly, level: opts.Durability,
 		cacheBytes: opts.CacheBytes, memtableBytes: opts.MemtableBytes,
-		logger: opts.Logger, closeBound: opts.closeBound,
+		logger: opts.Logger, closeBound: opts.closeBound, boot: opts.boot,
 	})
 	if err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (s *Store) start() error {
 	s.nextOrdinal = ordinal(max(next, 1))
 	if !found {
 		w := newRecordWriter(s.codec)
-		b := s.eng.db.NewBatch()
+		b := s.eng.batch(0)
 		if err := b.Set(metaKey(metaVersion), w.number(layoutVersion), nil); err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func (s *Store) create(info pistore.Info) (*session, error) {
 		return nil, err
 	}
 	row := catalogRow{ordinal: s.nextOrdinal, info: info}
-	b := s.eng.db.NewBatch()
+	b := s.eng.batch(0)
 	first := state{nextSeq: 1, stats: pistore.Stats{Usage: ledger.Zero()}}
 	if err := s.publish(b, row, first); err != nil {
 		return nil, err
@@ -357,7 +357,7 @@ func (s *Store) Delete(ctx context.Context, id pistore.SessionID) error {
 			return err
 		}
 		lower, upper := sessionRange(row.ordinal)
-		b := s.eng.db.NewBatch()
+		b := s.eng.batch(0)
 		if err := errors.Join(b.DeleteRange(lower, upper, nil), b.Delete(catalogKey(id), nil)); err != nil {
 			return err
 		}

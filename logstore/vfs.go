@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 
 	"pistore"
 )
@@ -32,10 +33,14 @@ type engineFS struct {
 	dir   string
 	level pistore.Durability
 	fault *fault
+	water *watermark
+	ends  map[string]int64 // where logs of an earlier owner end whose tail was cut
 }
 
-func newEngineFS(base vfs.FS, dir string, level pistore.Durability, f *fault) *engineFS {
-	return &engineFS{base: base, mem: vfs.NewMem(), dir: dir, level: level, fault: f}
+func newEngineFS(cfg engineConfig, e *engine, ends map[string]int64) *engineFS {
+	return &engineFS{
+		base: cfg.base, mem: vfs.NewMem(), dir: cfg.dir, level: cfg.level, fault: e.fault, water: e.water, ends: ends,
+	}
 }
 
 // fileKind decides how a file's failures and syncs are treated.
@@ -76,7 +81,15 @@ func (f *engineFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 		f.fault.fail("create "+name, err)
 		return f.createInMemory(name, category)
 	}
-	return &engineFile{File: file, fs: f, name: name, kind: f.kindOf(name)}, nil
+	return f.newFile(file, name), nil
+}
+
+func (f *engineFS) newFile(file vfs.File, name string) *engineFile {
+	e := &engineFile{File: file, fs: f, name: name, kind: f.kindOf(name)}
+	if number, _, ok := wal.ParseLogFilename(f.base.PathBase(name)); ok {
+		e.number = uint32(number)
+	}
+	return e
 }
 
 // createInMemory gives the engine something to write to after a fault: a log
@@ -112,7 +125,7 @@ func (f *engineFS) OpenReadWrite(
 		f.fault.fail("open "+name, err)
 		return f.createInMemory(name, category)
 	}
-	return &engineFile{File: file, fs: f, name: name, kind: f.kindOf(name)}, nil
+	return f.newFile(file, name), nil
 }
 
 // Open implements vfs.FS. Errors of opening for reading are reported.
@@ -122,7 +135,7 @@ func (f *engineFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 			return file, nil
 		}
 	}
-	return f.base.Open(name, opts...)
+	return openToEnd(f.base, f.ends, name, opts)
 }
 
 // OpenDir implements vfs.FS. The engine opens directories only while it opens

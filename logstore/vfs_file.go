@@ -12,9 +12,13 @@ import (
 // engineFile is a real file, or a directory, in the engine's hands.
 type engineFile struct {
 	vfs.File
-	fs   *engineFS
-	name string
-	kind fileKind
+	fs     *engineFS
+	name   string
+	kind   fileKind
+	number uint32 // of a log
+	// written counts the bytes of a log. The engine writes and syncs a log from
+	// one goroutine, one after the other.
+	written atomic.Int64
 	// unsynced tells that a log has bytes that were written and not synced.
 	unsynced atomic.Bool
 }
@@ -50,6 +54,7 @@ func (f *engineFile) Write(p []byte) (int, error) {
 		if err := f.settle("write", err); err != nil {
 			return n, err
 		}
+		f.written.Add(int64(n))
 		return len(p), nil
 	}
 	if err := f.refuse(); err != nil {
@@ -85,7 +90,12 @@ func (f *engineFile) sync(real func() error) error {
 		return nil
 	}
 	f.unsynced.Store(false)
-	return f.settle("sync", real())
+	upTo := f.written.Load()
+	err := real()
+	if err == nil && f.kind == logFile {
+		f.fs.water.rise(f.number, upTo)
+	}
+	return f.settle("sync", err)
 }
 
 // SyncTo implements vfs.File.

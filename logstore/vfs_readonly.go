@@ -12,7 +12,15 @@ import (
 
 // readOnlyFS shows a folder to an engine that is opened read-only: its lock is
 // a no-op and every change is refused, so that nothing on disk can change.
-type readOnlyFS struct{ vfs.FS }
+type readOnlyFS struct {
+	vfs.FS
+	ends map[string]int64 // where logs end whose tail was cut
+}
+
+// Open implements vfs.FS.
+func (f readOnlyFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	return openToEnd(f.FS, f.ends, name, opts)
+}
 
 func refuseChange(op, name string) error {
 	return fmt.Errorf("logstore: %s %s: %w", op, name, pistore.ErrReadOnly)
