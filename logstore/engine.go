@@ -39,6 +39,7 @@ type engine struct {
 	cache *pebble.Cache
 	level pistore.Durability
 	water *watermark
+	fs    *engineFS // nil when read-only
 	// wedged is set when a call panicked: the engine may hold its own mutexes,
 	// so it is not closed and the folder stays locked until the process ends.
 	wedged     atomic.Bool
@@ -105,7 +106,8 @@ func engineOptions(cfg engineConfig, e *engine, ends map[string]int64) *pebble.O
 	if cfg.readOnly {
 		opts.FS = readOnlyFS{cfg.base, ends}
 	} else {
-		opts.FS = newEngineFS(cfg, e, ends)
+		e.fs = newEngineFS(cfg, e, ends)
+		opts.FS = e.fs
 		opts.Lock = cfg.lock.engine
 	}
 	opts.Experimental.CompactionScheduler = e.gate

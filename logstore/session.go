@@ -23,7 +23,10 @@ type session struct {
 	commits *committer
 }
 
-var _ pistore.Storage = (*session)(nil)
+var (
+	_ pistore.Storage = (*session)(nil)
+	_ pistore.Syncer  = (*session)(nil)
+)
 
 // newSession makes a handle. The caller holds the catalog.
 func (s *Store) newSession(v view, row catalogRow, mode pistore.Mode) (*session, error) {

@@ -34,6 +34,7 @@ type engineFS struct {
 	level pistore.Durability
 	fault *fault
 	water *watermark
+	logs  liveLogs
 	ends  map[string]int64 // where logs of an earlier owner end whose tail was cut
 }
 
@@ -88,6 +89,9 @@ func (f *engineFS) newFile(file vfs.File, name string) *engineFile {
 	e := &engineFile{File: file, fs: f, name: name, kind: f.kindOf(name)}
 	if number, _, ok := wal.ParseLogFilename(f.base.PathBase(name)); ok {
 		e.number = uint32(number)
+	}
+	if e.kind == logFile {
+		f.logs.add(e)
 	}
 	return e
 }

@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,6 +20,9 @@ type engineFile struct {
 	// written counts the bytes of a log. The engine writes and syncs a log from
 	// one goroutine, one after the other.
 	written atomic.Int64
+	// closing guards closed, so that nobody syncs a log that is gone.
+	closing sync.Mutex
+	closed  bool
 	// unsynced tells that a log has bytes that were written and not synced.
 	unsynced atomic.Bool
 }
@@ -122,6 +126,10 @@ func (f *engineFile) Preallocate(offset, length int64) error {
 // synced at every level: the engine closes one log before it opens the next,
 // and takes two logs with unclean tails for damage.
 func (f *engineFile) Close() error {
+	f.closing.Lock()
+	defer f.closing.Unlock()
+	f.closed = true
+	f.fs.logs.remove(f)
 	if f.kind == logFile && f.unsynced.Load() && !f.fs.dead() {
 		_ = f.settle("sync", f.File.SyncData())
 	}
