@@ -2,9 +2,7 @@ package jsonl
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"iter"
 	"slices"
 	"sync/atomic"
 
@@ -12,63 +10,54 @@ import (
 	"pistore/memstore"
 )
 
-// File is a session file that is open for reading. It is a [pistore.Storage]
-// that takes no commits, and shows exactly what converting the file gives. It
-// holds the whole session in memory and keeps no file open.
+// File is a session file that is open. Opened read-only it shows the session as
+// it was then and takes no commits; of formats 1 to 3 it shows exactly what the
+// first write persists. It holds the session in memory, the payloads of large
+// ones aside.
 type File struct {
-	state  *memstore.State
-	report Report
-	legacy []string // the legacy id of entry n, whose seq is n+1
-	closed atomic.Bool
+	state    *memstore.State
+	info     atomic.Pointer[pistore.Info]
+	report   Report
+	legacy   []string    // the legacy id of entry n, whose seq is n+1
+	log      *log        // nil: read-only
+	payloads *payloads   // nil: they are in memory
+	extra    []member    // of a header of format 4
+	unsummed bool        // of format 4, without sums
+	closed   atomic.Bool // of a writable file set under log.commit
+
+	// ownerProblem says what a rewrite could not keep, under log.commit.
+	ownerProblem string
 }
 
 var (
-	_ pistore.Storage  = (*File)(nil)
-	_ pistore.Verifier = (*File)(nil)
+	_ pistore.Storage   = (*File)(nil)
+	_ pistore.Verifier  = (*File)(nil)
+	_ pistore.Compacter = (*File)(nil)
+	_ pistore.Syncer    = (*File)(nil)
 )
 
-// Open opens a session file. Formats 1 to 3 open read-only; to open them for
-// writing is ErrUnsupported. A damaged file opens as far as it can be read, and
-// [File.Report] says what is wrong with it; one of which nothing can be shown is
-// an [*UnreadableError], which matches ErrCorrupt. What is no such file is
-// ErrForeignFormat, ErrNewerVersion or ErrNotFound. The file is not changed.
-func Open(ctx context.Context, path string, mode pistore.Mode) (*File, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if mode == pistore.ReadWrite {
-		// Formats 1 to 3 become writable with format 4, which writes them.
-		format, err := Detect(ctx, path)
-		if err == nil {
-			err = fmt.Errorf("jsonl: %q: %w: a file of format %s is not written; open it read-only or convert it", path, pistore.ErrUnsupported, format)
-		}
-		return nil, err
-	}
-	if mode != pistore.ReadOnly {
-		return nil, fmt.Errorf("jsonl: %q: %w: mode %d", path, pistore.ErrInvalid, mode)
-	}
-	f, size, err := openRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // read only: nothing can be lost
-	file, report, err := read(ctx, f, size, resolveParent(path))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("jsonl: %q: %w", path, err)
-	case file == nil:
-		return nil, unreadable(path, report)
-	}
-	return file, nil
-}
-
-// read reads a file; it returns no File if there is nothing to show.
+// read reads a file of any format as far as it can be read. It returns no File
+// if there is nothing to show.
 func read(ctx context.Context, src io.ReaderAt, size int64, parentID func(path string) pistore.SessionID) (*File, Report, error) {
 	h, err := readHead(src, size)
 	if err != nil {
 		return nil, Report{}, err
 	}
-	if err := h.refusal(); err == errNothing {
+	if h.what == fileV4 {
+		r := &replay{ctx: ctx, src: src, size: size, keepGoing: true}
+		if err := r.run(); err != nil {
+			return nil, Report{}, err
+		}
+		f, report := r.file()
+		return f, report, nil
+	}
+	return readPi(ctx, h, src, size, parentID)
+}
+
+// readPi reads a file of formats 1 to 3.
+func readPi(ctx context.Context, h head, src io.ReaderAt, size int64, parentID func(path string) pistore.SessionID) (*File, Report, error) {
+	err := h.refusal()
+	if err == errNothing {
 		r := Report{Bytes: size, Faults: []Fault{h.nothing()}, Errors: 1}
 		return nil, r, nil
 	} else if err != nil {
@@ -121,6 +110,7 @@ func (im *importer) finish(parentID func(path string) pistore.SessionID) (*File,
 		}
 	}
 	file := &File{state: memstore.NewState(info)}
+	file.info.Store(&info)
 	legacy, err := im.build(file.state)
 	if err != nil {
 		return nil, Report{}, err
@@ -160,7 +150,7 @@ func (f *File) Report() Report { return f.report }
 // is no such entry.
 func (f *File) LegacyID(id pistore.ID) (legacy string, ok bool) {
 	found, err := f.state.Entries(context.Background(), []pistore.ID{id})
-	if err != nil || len(found) == 0 {
+	if err != nil || len(found) == 0 || int(found[0].Seq) > len(f.legacy) {
 		return "", false
 	}
 	return f.legacy[found[0].Seq-1], true
@@ -177,112 +167,4 @@ func (f *File) EntryID(legacy string) (id pistore.ID, ok bool) {
 		return e.ID, err == nil
 	}
 	return "", false
-}
-
-// Info describes the session.
-func (f *File) Info() pistore.Info { return f.state.Info() }
-
-// Commit is ErrReadOnly.
-func (f *File) Commit(context.Context, pistore.Tx) (pistore.Receipt, error) {
-	err := pistore.ErrReadOnly
-	if f.closed.Load() {
-		err = pistore.ErrClosed
-	}
-	return pistore.Receipt{}, fmt.Errorf("jsonl: commit: %w", err)
-}
-
-// Entries returns those of the entries that exist.
-func (f *File) Entries(ctx context.Context, ids []pistore.ID) ([]pistore.Entry, error) {
-	if err := f.usable(); err != nil {
-		return nil, err
-	}
-	return f.state.Entries(ctx, ids)
-}
-
-// Registers returns those of the registers that exist.
-func (f *File) Registers(ctx context.Context, at []pistore.Address) ([]pistore.Register, error) {
-	if err := f.usable(); err != nil {
-		return nil, err
-	}
-	return f.state.Registers(ctx, at)
-}
-
-// RegistersByPrefix yields registers by bytewise key order.
-func (f *File) RegistersByPrefix(ctx context.Context, namespace, prefix string) iter.Seq2[pistore.Register, error] {
-	return whileOpen(f, f.state.RegistersByPrefix(ctx, namespace, prefix))
-}
-
-// Branch yields the path that the query describes.
-func (f *File) Branch(ctx context.Context, q pistore.BranchQuery) iter.Seq2[pistore.Entry, error] {
-	return whileOpen(f, f.state.Branch(ctx, q))
-}
-
-// ScanEntries yields entries by seq.
-func (f *File) ScanEntries(ctx context.Context, q pistore.ScanQuery) iter.Seq2[pistore.Entry, error] {
-	return whileOpen(f, f.state.ScanEntries(ctx, q))
-}
-
-// ScanUsage yields ledger rows by seq.
-func (f *File) ScanUsage(ctx context.Context, q pistore.ScanQuery) iter.Seq2[pistore.UsageRow, error] {
-	return whileOpen(f, f.state.ScanUsage(ctx, q))
-}
-
-// Stats returns the statistics.
-func (f *File) Stats(ctx context.Context) (pistore.Stats, error) {
-	if err := f.usable(); err != nil {
-		return pistore.Stats{}, err
-	}
-	return f.state.Stats(ctx)
-}
-
-// Export yields a header and every row by rising seq.
-func (f *File) Export(ctx context.Context) iter.Seq2[pistore.Row, error] {
-	return whileOpen(f, f.state.Export(ctx))
-}
-
-// VerifyStorage yields the errors that reading the file found. Warnings are in
-// the report only.
-func (f *File) VerifyStorage(ctx context.Context, _ bool) iter.Seq2[*pistore.CorruptError, error] {
-	return whileOpen(f, func(yield func(*pistore.CorruptError, error) bool) {
-		for i := range f.report.Faults {
-			fault := &f.report.Faults[i]
-			if err := ctx.Err(); err != nil {
-				yield(nil, err)
-				return
-			}
-			if fault.Severity != Error {
-				continue
-			}
-			if !yield(&pistore.CorruptError{
-				Backend: backend, Session: f.Info().ID, Place: fault.Place(), Invariant: fault.Invariant, Problem: fault.Message,
-			}, nil) {
-				return
-			}
-		}
-	})
-}
-
-// Close lets go of the session. Reads that have begun go on.
-func (f *File) Close() error {
-	f.closed.Store(true)
-	return nil
-}
-
-func (f *File) usable() error {
-	if f.closed.Load() {
-		return fmt.Errorf("jsonl: %w", pistore.ErrClosed)
-	}
-	return nil
-}
-
-// whileOpen starts a read only while the file is open.
-func whileOpen[T any](f *File, rows iter.Seq2[T, error]) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		if err := f.usable(); err != nil {
-			var none T
-			yield(none, err)
-			return
-		}
-		rows(yield)
-	}
 }

@@ -75,7 +75,7 @@ func oracles(t *testing.T) []oracle {
 
 func openFixture(t *testing.T, path string) *File {
 	t.Helper()
-	f, err := Open(t.Context(), filepath.Join(fixtures, path), pistore.ReadOnly)
+	f, err := OpenFile(t.Context(), filepath.Join(fixtures, path), pistore.ReadOnly, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
 	"pistore"
+	"pistore/disk"
 )
 
 const backend = "jsonl"
@@ -24,7 +24,10 @@ const (
 	Pi1 Format = "jsonl-1" // a linear list without ids
 	Pi2 Format = "jsonl-2" // a tree of ids
 	Pi3 Format = "jsonl-3" // with the role hookMessage renamed to custom
-	V4  Format = "jsonl-4" // transactions, of any writer
+	V4  Format = "jsonl-4" // transactions
+	// V4Values is a format 4 of other writers, with values and lists in place of
+	// registers. It is told by what follows the header: see [Report].
+	V4Values Format = "jsonl-4-values"
 )
 
 // window is how much of a file is looked at to find its format. A header, or a
@@ -38,20 +41,20 @@ func Detect(ctx context.Context, path string) (Format, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	f, size, err := openRegular(path)
+	f, size, err := openRegular(disk.OS, path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close() // read only: nothing can be lost
 	h, err := readHead(f, size)
-	if err != nil {
-		return "", fmt.Errorf("jsonl: %q: %w", path, err)
+	if err == nil {
+		err = h.refusal()
 	}
-	switch err := h.refusal(); {
-	case h.what == fileV4 && !errors.Is(err, pistore.ErrNewerVersion):
-		return V4, nil
+	switch {
 	case err != nil:
 		return "", fmt.Errorf("jsonl: %q: %w", path, err)
+	case h.what == fileV4:
+		return V4, nil
 	}
 	return formatOf(h.version()), nil
 }
@@ -68,30 +71,34 @@ func formatOf(version int) Format {
 }
 
 // openRegular opens a file for reading and returns its size. Anything but a
-// regular file is ErrForeignFormat, and is never waited for: opening a FIFO
-// blocks until somebody writes.
-func openRegular(path string) (f *os.File, size int64, err error) {
-	// The first look keeps devices from being opened at all, the second holds for
-	// what was opened.
-	st, err := os.Stat(path)
+// regular file is ErrForeignFormat.
+func openRegular(fs disk.FS, path string) (disk.File, int64, error) {
+	f, st, err := openAs(fs, path, disk.Read)
+	return f, st.Size, err
+}
+
+// openAs opens a regular file. The first look keeps devices from being opened at
+// all, the second holds for what was opened.
+func openAs(fs disk.FS, path string, how disk.Access) (f disk.File, st disk.Info, err error) {
+	st, err = fs.Stat(path)
 	if err == nil {
-		err = regular(path, st.Mode())
+		err = regular(path, st.Mode)
 	}
 	if err != nil {
-		return nil, 0, wrapOpen(path, err)
+		return nil, st, wrapOpen(path, err)
 	}
-	f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err = fs.Open(path, how)
 	if err != nil {
-		return nil, 0, wrapOpen(path, err)
+		return nil, st, wrapOpen(path, err)
 	}
 	if st, err = f.Stat(); err == nil {
-		err = regular(path, st.Mode())
+		err = regular(path, st.Mode)
 	}
 	if err != nil {
 		f.Close() // the error that counts is the one before
-		return nil, 0, wrapOpen(path, err)
+		return nil, st, wrapOpen(path, err)
 	}
-	return f, st.Size(), nil
+	return f, st, nil
 }
 
 func wrapOpen(path string, err error) error {
@@ -225,7 +232,7 @@ func classify(l []byte) head {
 		// A torn or welded line is looked at as far as its members go.
 		text = pistore.JSON(strings.ToValidUTF8(string(l), "\ufffd"))
 	}
-	var f struct{ kind, v, typ, id, message pistore.JSON }
+	var f struct{ kind, v, typ, id, message, seq pistore.JSON }
 	hasParent := false
 	for name, value := range text.Members() {
 		switch name {
@@ -233,6 +240,8 @@ func classify(l []byte) head {
 			f.kind = value
 		case "v":
 			f.v = value
+		case "seq":
+			f.seq = value
 		case "type":
 			f.typ = value
 		case "id":
@@ -249,6 +258,8 @@ func classify(l []byte) head {
 	switch {
 	case f.v != "" && (f.kind == `"header"` || err != nil && f.typ == "" && f.v == "4"):
 		return head{what: fileV4, v: string(f.v), header: text}
+	case f.seq != "" && isWriteKind(f.kind), hasSum(l):
+		return head{what: fileV4} // the header, which is damaged, stood before
 	case typ == "session":
 		return head{what: filePi, header: text}
 	case typ == "message" && hasRole, hasParent && typeOf(typ) != typeUnknown:
@@ -257,7 +268,23 @@ func classify(l []byte) head {
 	return head{}
 }
 
-// refusal returns why a file is not read as formats 1 to 3, nil if it is.
+// isWriteKind reports whether a write of format 4 is of this kind.
+func isWriteKind(kind pistore.JSON) bool {
+	switch kind {
+	case `"entry"`, `"usage"`, `"register"`, `"value"`, `"list"`:
+		return true
+	}
+	return false
+}
+
+// hasSum reports whether a line ends like one of format 4, which no line of
+// another format does.
+func hasSum(l []byte) bool {
+	_, ok, _ := checkSum(bytes.TrimRight(l, "\r"))
+	return ok
+}
+
+// refusal returns why a file is not read, nil if it is.
 func (h head) refusal() error {
 	switch h.what {
 	case filePi, filePiHeadless:
@@ -266,7 +293,7 @@ func (h head) refusal() error {
 		if h.v != "4" && h.v != "" {
 			return fmt.Errorf("%w: a session file of format %.20q", pistore.ErrNewerVersion, h.v)
 		}
-		return fmt.Errorf("%w: a session file of format 4, which is not read yet", pistore.ErrForeignFormat)
+		return nil
 	case fileSQLite:
 		return fmt.Errorf("%w: a SQLite database, not a session file of JSON lines", pistore.ErrForeignFormat)
 	case fileEmpty, fileBlank, fileNUL, fileUTF16:

@@ -69,6 +69,9 @@ func FuzzImport(f *testing.F) {
 			return
 		}
 		checkFaults(t, report, int64(len(text)))
+		if report.Version == 4 {
+			return // see FuzzOpen
+		}
 		if file == nil {
 			if report.Errors == 0 {
 				t.Error("nothing to show, and no error")

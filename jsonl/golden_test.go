@@ -20,13 +20,13 @@ var update = flag.Bool("update", false, "write the goldens anew")
 // must be the same one.
 func TestDigests(t *testing.T) {
 	var got strings.Builder
-	for _, dir := range []string{"v1", "v2", "v3", "broken"} {
+	for _, dir := range []string{"v1", "v2", "v3", "v4", "broken"} {
 		files, err := filepath.Glob(filepath.Join(fixtures, dir, "*.jsonl"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range files {
-			f, err := Open(t.Context(), path, pistore.ReadOnly)
+			f, err := OpenFile(t.Context(), path, pistore.ReadOnly, Options{})
 			if err != nil {
 				continue // verdicts are checked elsewhere
 			}

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"pistore"
+	"pistore/disk"
+	"pistore/registers"
 )
 
 // header is the first record of a file of formats 1 to 3.
@@ -82,17 +84,45 @@ type Header struct {
 	ID        pistore.SessionID // empty: the header has none
 	CreatedAt pistore.UnixMS    // 0: the header does not say
 	CWD       string
-	// ParentSession is the parent's file as the header names it.
-	ParentSession string
+	// ParentSession is the parent's file as the header names it, and
+	// ParentSessionID its id, of which a header has one at most.
+	ParentSession   string
+	ParentSessionID pistore.SessionID
+	// Generation and StorageVersion are set by format 4 only.
+	Generation     string
+	StorageVersion int
 }
 
 // ReadHeader reads the header of a file of formats 1 to 3, at most its first
-// MiB. A file without one is ErrCorrupt, one that is no session ErrForeignFormat.
+// MiB. A file without one is ErrCorrupt, one that is no session, or one of format
+// 4, ErrForeignFormat: [ReadInfo] takes all formats.
 func ReadHeader(ctx context.Context, path string) (Header, error) {
 	if err := ctx.Err(); err != nil {
 		return Header{}, err
 	}
-	f, size, err := openRegular(path)
+	h, err := readHeaderAt(disk.OS, path)
+	if err == nil && h.Format == V4 {
+		return Header{}, fmt.Errorf("jsonl: %q: %w: a session file of format 4", path, pistore.ErrForeignFormat)
+	}
+	return h, err
+}
+
+// ReadInfo reads the header of a file of any format, at most its first MiB. The
+// id is empty where a header has none. A file without a header is ErrCorrupt, one
+// that is no session ErrForeignFormat.
+func ReadInfo(ctx context.Context, path string) (pistore.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return pistore.Info{}, err
+	}
+	h, err := readHeaderAt(disk.OS, path)
+	if err != nil {
+		return pistore.Info{}, err
+	}
+	return h.info(), nil
+}
+
+func readHeaderAt(fs disk.FS, path string) (Header, error) {
+	f, size, err := openRegular(fs, path)
 	if err != nil {
 		return Header{}, err
 	}
@@ -106,6 +136,9 @@ func ReadHeader(ctx context.Context, path string) (Header, error) {
 
 func readHeaderOf(src io.ReaderAt, size int64) (Header, error) {
 	h, err := readHead(src, size)
+	if err == nil && h.what == fileV4 {
+		return readHeaderV4(src, size)
+	}
 	if err == nil {
 		err = h.refusal()
 	}
@@ -122,17 +155,41 @@ func readHeaderOf(src io.ReaderAt, size int64) (Header, error) {
 	}, nil
 }
 
-// ReadName returns the name of the session in a file of formats 1 to 3, empty
-// if it has none. It reads backwards to the newest record that says, and looks
+// readHeaderV4 reads the first line of a file of format 4.
+func readHeaderV4(src io.ReaderAt, size int64) (Header, error) {
+	l, _, err := newLineReader(src, min(size, window)).next()
+	if err != nil {
+		return Header{}, err
+	}
+	h, err := readHeader4(bytes.TrimPrefix(bytes.TrimSuffix(l.text, []byte("\r")), []byte(bom)))
+	if err == nil && !l.ended {
+		err = fmt.Errorf("%w: the header was torn off in front of its newline", pistore.ErrCorrupt)
+	}
+	if err != nil {
+		return Header{}, err
+	}
+	return Header{
+		Format: V4, ID: h.info.ID, CreatedAt: h.info.CreatedAt, CWD: h.info.CWD, ParentSession: h.info.LegacyParentPath,
+		ParentSessionID: h.info.ParentSessionID, Generation: h.info.Generation, StorageVersion: h.info.StorageVersion,
+	}, nil
+}
+
+// ReadName returns the name of the session in a file, empty if it has none. It reads backwards to the newest record that says, and looks
 // at the text of few lines beside that one, so that its memory is that of one
 // line. It does not judge the file.
 func ReadName(ctx context.Context, path string) (string, error) {
-	f, size, err := openRegular(path)
+	f, size, err := openRegular(disk.OS, path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close() // read only: nothing can be lost
-	name, err := readName(ctx, f, size)
+	name := ""
+	h, err := readHead(f, size)
+	if err == nil && h.what == fileV4 {
+		name, err = searchName(ctx, f, size, nameMark4, nameIn4)
+	} else if err == nil {
+		name, err = readName(ctx, f, size)
+	}
 	if err != nil {
 		return "", fmt.Errorf("jsonl: %q: %w", path, err)
 	}
@@ -143,8 +200,17 @@ func ReadName(ctx context.Context, path string) (string, error) {
 // escaped, so that hardly any other line has it.
 var nameMark = []byte(`"session_info"`)
 
+// nameMark4 stands in every line of format 4 that sets or removes the name.
+var nameMark4 = []byte(`.name","key":""`)
+
 func readName(ctx context.Context, src io.ReaderAt, size int64) (string, error) {
-	buf := make([]byte, readChunk+len(nameMark))
+	return searchName(ctx, src, size, nameMark, nameIn)
+}
+
+// searchName looks backwards for the newest line with a mark of which in tells a
+// name.
+func searchName(ctx context.Context, src io.ReaderAt, size int64, mark []byte, in func(line []byte) (string, bool)) (string, error) {
+	buf := make([]byte, readChunk+len(mark))
 	var hits []int64
 	// Lines from skipped on are looked at already.
 	for end, skipped := size, size; end > 0; {
@@ -153,12 +219,12 @@ func readName(ctx context.Context, src io.ReaderAt, size int64) (string, error) 
 		}
 		start := max(end-readChunk, 0)
 		// The mark may stand across the border.
-		part := buf[:min(end+int64(len(nameMark))-1, size)-start]
+		part := buf[:min(end+int64(len(mark))-1, size)-start]
 		n, err := src.ReadAt(part, start)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return "", fmt.Errorf("read: %w", err)
 		}
-		hits = appendHits(hits[:0], part[:n], start)
+		hits = appendHits(hits[:0], part[:n], mark, start)
 		for _, at := range slices.Backward(hits) {
 			if at >= skipped {
 				continue
@@ -167,7 +233,7 @@ func readName(ctx context.Context, src io.ReaderAt, size int64) (string, error) 
 			if err != nil {
 				return "", err
 			}
-			if name, ok := nameIn(text); ok {
+			if name, ok := in(text); ok {
 				return name, nil
 			}
 			skipped = first
@@ -178,9 +244,9 @@ func readName(ctx context.Context, src io.ReaderAt, size int64) (string, error) 
 }
 
 // appendHits appends where marks stand in a part of a file.
-func appendHits(hits []int64, part []byte, start int64) []int64 {
-	for at := 0; ; at += len(nameMark) {
-		n := bytes.Index(part[at:], nameMark)
+func appendHits(hits []int64, part, mark []byte, start int64) []int64 {
+	for at := 0; ; at += len(mark) {
+		n := bytes.Index(part[at:], mark)
 		if n < 0 {
 			return hits
 		}
@@ -204,6 +270,23 @@ func nameIn(line []byte) (name string, ok bool) {
 	}
 	name, _ = value.Text()
 	return name, true
+}
+
+// nameIn4 is nameIn for a line of format 4.
+func nameIn4(line []byte) (name string, ok bool) {
+	text, _, err := readObject(line)
+	if err != nil {
+		return "", false // torn, as a rule
+	}
+	err = scanLine([]byte(text), func(w *write4) error {
+		if ns := string(w.namespace); ns != `"`+registers.FactNameNS+`"` && ns != `"pi.session.name"` || string(w.key) != `""` {
+			return nil
+		}
+		ok = true
+		name, _ = pistore.JSON(w.value).Text() // a delete has no value
+		return nil
+	})
+	return name, ok && err == nil
 }
 
 // lineAround returns the line that a byte stands in and where it starts; a line
@@ -236,12 +319,12 @@ func lineStart(src io.ReaderAt, at int64) (int64, error) {
 // resolveParent returns the session id in the header of a parent's file, of any
 // format, and empty where that file cannot be read. A relative path is taken
 // from the folder of the file that names it.
-func resolveParent(child string) func(path string) pistore.SessionID {
+func resolveParent(fs disk.FS, child string) func(path string) pistore.SessionID {
 	return func(path string) pistore.SessionID {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(filepath.Dir(child), path)
 		}
-		f, size, err := openRegular(path)
+		f, size, err := openRegular(fs, path)
 		if err != nil {
 			return ""
 		}

@@ -15,23 +15,30 @@ const maxLineBytes = pistore.MaxPayloadBytes + 1<<20
 
 const readChunk = 256 << 10
 
+// maxLine4Bytes bounds a line of format 4: the largest transaction, whose names
+// may grow sixfold by escapes, and room for the members around it.
+const maxLine4Bytes = 6*pistore.MaxTxBytes + 64<<20
+
 // line is one line of a file. Its text, without the newline, is valid until the
-// next call; it is empty when the line is too long to be held.
+// next call and the receiver's to change; it is empty when the line is too long
+// to be held.
 type line struct {
 	number int64 // from 1
 	offset int64 // of its first byte
 	length int64 // of its text
 	text   []byte
 	ended  bool // a newline stands behind it
+	long   bool // too long to be held
 }
 
-func (l line) tooLong() bool { return l.length > maxLineBytes }
+func (l line) tooLong() bool { return l.long }
 
 // lineReader yields the lines of the first size bytes of a source. Only \n ends
 // a line. Its memory is that of the longest line that is held.
 type lineReader struct {
 	src    io.ReaderAt
 	size   int64
+	limit  int // of a line that is held
 	buf    []byte
 	start  int   // in buf, of what was not handed out
 	end    int   // in buf, of what was read
@@ -40,7 +47,7 @@ type lineReader struct {
 }
 
 func newLineReader(src io.ReaderAt, size int64) *lineReader {
-	return &lineReader{src: src, size: size, buf: make([]byte, min(size, readChunk))}
+	return &lineReader{src: src, size: size, limit: maxLineBytes, buf: make([]byte, min(size, readChunk))}
 }
 
 // next returns the next line; ok is false at the end. A file that ends in a
@@ -56,7 +63,7 @@ func (r *lineReader) next() (l line, ok bool, err error) {
 			return l, true, nil
 		}
 		scanned = r.end - r.start
-		if scanned > maxLineBytes {
+		if scanned > r.limit {
 			return r.passOver()
 		}
 		switch more, err := r.fill(); {
@@ -75,8 +82,8 @@ func (r *lineReader) take(n int) line {
 	r.number++
 	l := line{number: r.number, offset: r.pos - int64(r.end-r.start), length: int64(n), text: r.buf[r.start : r.start+n]}
 	r.start += n
-	if l.tooLong() {
-		l.text = nil
+	if n > r.limit {
+		l.text, l.long = nil, true
 	}
 	return l
 }
@@ -84,7 +91,7 @@ func (r *lineReader) take(n int) line {
 // passOver reads to the end of a line that is too long to be held.
 func (r *lineReader) passOver() (line, bool, error) {
 	r.number++
-	l := line{number: r.number, offset: r.pos - int64(r.end-r.start)}
+	l := line{number: r.number, offset: r.pos - int64(r.end-r.start), long: true}
 	for {
 		if i := bytes.IndexByte(r.buf[r.start:r.end], '\n'); i >= 0 {
 			r.start += i
@@ -115,7 +122,7 @@ func (r *lineReader) fill() (bool, error) {
 		r.start = 0
 	}
 	if r.end == len(r.buf) {
-		bigger := make([]byte, min(2*len(r.buf), maxLineBytes+readChunk))
+		bigger := make([]byte, min(2*len(r.buf), r.limit+readChunk))
 		copy(bigger, r.buf[:r.end])
 		r.buf = bigger
 	}

@@ -85,12 +85,18 @@ const (
 	kindUTF16         = "utf-16"
 	kindTooLarge      = "too-large"
 	kindSchema        = "schema"
+
+	// Of format 4 only.
+	kindSum     = "bad-sum"
+	kindShape   = "bad-write"
+	kindSeq     = "seq-order"
+	kindLeftOut = "left-out" // a warning
 )
 
-// Report is what reading a file of formats 1 to 3 found beside its rows.
+// Report is what reading a file found beside its rows.
 type Report struct {
 	Format  Format
-	Version int // how the records were read: 1, 2 or 3
+	Version int // how the records were read: 1 to 4
 	// Bytes of the file, and of its end those that were set aside as torn.
 	Bytes, TornBytes int64
 
@@ -113,6 +119,13 @@ type Report struct {
 	// LongerBranch is set when the file ends in mere metadata that points back
 	// to an entry with others below it.
 	LongerBranch *LongerBranch
+
+	// Transactions counts the lines of format 4 that were read, and DeadBytes
+	// those bytes of them that a compaction would give back.
+	Transactions, DeadBytes int64
+	// LeftOut counts, by namespace, what of other writers' registers has no
+	// meaning here and is not converted.
+	LeftOut map[string]int64
 
 	// Faults stand by line. Of each severity the first ones only are kept;
 	// Errors and Warnings count all.

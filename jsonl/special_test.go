@@ -43,15 +43,14 @@ func TestWhatIsNoSession(t *testing.T) {
 		{"a log of JSON lines", strings.Repeat(`{"level":"info","type":"message","text":"started","v":1}`+"\n", 100000), pistore.ErrForeignFormat, "not a session file"},
 		{"JSON", "[1,\n2]", pistore.ErrForeignFormat, "not a session file"},
 		{"binary", "\x7fELF" + strings.Repeat("\xff\x01", 3<<20), pistore.ErrForeignFormat, "not a session file"},
-		{"format 4", `{"v":4,"kind":"header","id":"x","storageVersion":1,"createdAt":1,"cwd":""}` + "\n", pistore.ErrForeignFormat, "format 4"},
-		{"a torn header of format 4", `{"v":4,"ki`, pistore.ErrForeignFormat, "format 4"},
+		{"a torn header of format 4", `{"v":4,"ki`, pistore.ErrCorrupt, "header"},
 		{"format 5", `{"v":5,"kind":"header"}` + "\n", pistore.ErrNewerVersion, "format"},
 		{"a torn header", `{"type":"session","vers`, pistore.ErrCorrupt, "no header"},
 	} {
 		path := filepath.Join(dir, tt.name+".jsonl")
 		write(t, path, tt.text)
 		before := listing(t, dir)
-		_, err := Open(t.Context(), path, pistore.ReadOnly)
+		_, err := OpenFile(t.Context(), path, pistore.ReadOnly, Options{})
 		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) || len(err.Error()) > 400 {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -65,7 +64,7 @@ func TestWhatIsNoSession(t *testing.T) {
 			t.Errorf("%s: the folder changed", tt.name)
 		}
 	}
-	_, err := Open(t.Context(), filepath.Join(dir, "none"), pistore.ReadOnly)
+	_, err := OpenFile(t.Context(), filepath.Join(dir, "none"), pistore.ReadOnly, Options{})
 	if !errors.Is(err, pistore.ErrNotFound) {
 		t.Errorf("no file: %v", err)
 	}
@@ -115,8 +114,7 @@ func TestDetect(t *testing.T) {
 			if got, err := Detect(t.Context(), path); err != nil || got != want {
 				t.Errorf("%s/%s: %s, %v", dir, f.Name(), got, err)
 			}
-			_, err = Open(t.Context(), path, pistore.ReadOnly)
-			if foreign := errors.Is(err, pistore.ErrForeignFormat); foreign != (want == V4) {
+			if _, err = OpenFile(t.Context(), path, pistore.ReadOnly, Options{}); err != nil {
 				t.Errorf("%s/%s: %v", dir, f.Name(), err)
 			}
 		}

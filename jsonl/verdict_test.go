@@ -44,7 +44,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 func checkVerdict(t *testing.T, name string, want []string) {
-	f, err := Open(t.Context(), filepath.Join(fixtures, "broken", name+".jsonl"), pistore.ReadOnly)
+	f, err := OpenFile(t.Context(), filepath.Join(fixtures, "broken", name+".jsonl"), pistore.ReadOnly, Options{})
 	var r Report
 	var unreadable *UnreadableError
 	entries, leaf := "-", ""

@@ -1,0 +1,521 @@
+package jsonl
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"pistore"
+	"pistore/disk"
+	"pistore/internal/admit"
+	"pistore/memstore"
+)
+
+// Folder is a folder of session files, as a [pistore.Backend]. New sessions are
+// named as a Pi installation names them, DIR/--WORKING-DIRECTORY--/TIME_ID.jsonl;
+// sessions are found by their headers, whatever the name, in the folder and those
+// directly below it. Sessions of all formats are listed and opened; other files
+// are left alone.
+type Folder struct {
+	dir  string
+	opts Options
+
+	mu     sync.Mutex // guards the rest
+	closed bool
+	open   map[*folderFile]bool
+	seen   map[string]seenFile // by path
+}
+
+// seenFile is what a file's header said, as long as the file is the same one.
+type seenFile struct {
+	id     disk.Identity
+	size   int64 // where there is no identity
+	header Header
+	err    error
+}
+
+// folderFile is a file that the folder closes when it is closed itself.
+type folderFile struct {
+	*File
+	folder *Folder
+}
+
+// Close closes the file.
+func (f *folderFile) Close() error {
+	f.folder.mu.Lock()
+	delete(f.folder.open, f)
+	f.folder.mu.Unlock()
+	return f.File.Close()
+}
+
+// Unwrap is part of [pistore.Decorator].
+func (f *folderFile) Unwrap() pistore.Storage { return f.File }
+
+var _ pistore.Backend = (*Folder)(nil)
+
+// NewFolder returns the sessions in a folder, which has to exist.
+func NewFolder(dir string, o Options) *Folder {
+	return &Folder{dir: dir, opts: o.complete(), open: map[*folderFile]bool{}, seen: map[string]seenFile{}}
+}
+
+func (b *Folder) usable() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return pistore.ErrClosed
+	}
+	return nil
+}
+
+// handOut registers a file that was opened.
+func (b *Folder) handOut(f *File) (pistore.Storage, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, errors.Join(pistore.ErrClosed, f.Close())
+	}
+	h := &folderFile{f, b}
+	b.open[h] = true
+	return h, nil
+}
+
+// Create makes an empty session and opens it for writing.
+func (b *Folder) Create(ctx context.Context, info pistore.Info) (pistore.Storage, error) {
+	if err := cmp.Or(b.usable(), ctx.Err()); err != nil {
+		return nil, fmt.Errorf("jsonl: create: %w", err)
+	}
+	ids := b.opts.ids()
+	minted := info.ID == ""
+	if minted {
+		info.ID = pistore.SessionID(ids.New())
+	}
+	if info.CreatedAt == 0 {
+		info.CreatedAt = b.opts.Clock.Read()
+	}
+	info.Generation, info.StorageVersion, info.Format = string(ids.New()), pistore.StorageVersion, string(V4)
+	if err := info.Check(); err != nil {
+		return nil, fmt.Errorf("jsonl: create: %w", err)
+	}
+	t, path, err := b.newFile(info)
+	if err != nil {
+		return nil, fmt.Errorf("jsonl: create: %w", err)
+	}
+	err = t.rows(info, 1, nil, func(func(pistore.Row, error) bool) {})
+	if err == nil {
+		err = b.publish(t, path, info.ID)
+	} else {
+		err = t.abandon(err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("jsonl: create: %w", err)
+	}
+	f := &File{state: memstore.NewState(info), report: Report{Format: V4, Version: 4, Bytes: t.size}}
+	f.info.Store(&info)
+	f.log = &log{opts: b.opts, path: path, info: &f.info, src: newSource(t.file), key: t.key, size: t.size, synced: true}
+	return b.handOut(f)
+}
+
+// newFile starts the file of a new session, and makes its folder durable.
+func (b *Folder) newFile(info pistore.Info) (t *temp, path string, err error) {
+	root, err := b.opts.FS.Resolve(b.dir)
+	if err != nil {
+		return nil, "", err
+	}
+	dir := filepath.Join(root, folderName(info.CWD))
+	err = b.opts.FS.Mkdir(dir)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, "", err
+	}
+	// Also where it exists: whoever made it may not have come to this.
+	if err := b.opts.FS.SyncDir(root); err != nil {
+		return nil, "", err
+	}
+	path = filepath.Join(dir, fileName(info))
+	t, err = newTemp(b.opts, path)
+	return t, path, err
+}
+
+// publish gives a new session its name, unless its id is in use. The lock of the
+// folder keeps two programs from publishing one id at once.
+func (b *Folder) publish(t *temp, path string, id pistore.SessionID) error {
+	lock, err := b.opts.FS.LockDir(b.dir)
+	if err != nil {
+		return t.abandon(err)
+	}
+	defer lock.Close() // it holds nothing
+	switch _, err := b.find(id); {
+	case err == nil:
+		return t.abandon(fmt.Errorf("%w: session %s", pistore.ErrDuplicateID, id))
+	case !errors.Is(err, pistore.ErrNotFound):
+		return t.abandon(err)
+	}
+	if _, err := b.opts.FS.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return t.abandon(errors.Join(err, fmt.Errorf("%w: the file %q exists", pistore.ErrDuplicateID, path)))
+	}
+	if err := t.publish(path); err != nil {
+		// The session must not be there when this fails.
+		err = errors.Join(err, t.fs.Remove(path))
+		return t.abandon(err)
+	}
+	return nil
+}
+
+// Open opens a session. A damaged one is ErrCorrupt, read-only too; [OpenFile]
+// shows what is left of it.
+func (b *Folder) Open(ctx context.Context, id pistore.SessionID, mode pistore.Mode) (pistore.Storage, error) {
+	if mode != pistore.ReadOnly && mode != pistore.ReadWrite {
+		return nil, fmt.Errorf("jsonl: open: %w: mode %d", pistore.ErrInvalid, mode)
+	}
+	for range maxAttempts {
+		if err := cmp.Or(b.usable(), ctx.Err()); err != nil {
+			return nil, fmt.Errorf("jsonl: open: %w", err)
+		}
+		path, err := b.find(id)
+		if err != nil {
+			return nil, fmt.Errorf("jsonl: open: %w", err)
+		}
+		var f *File
+		if mode == pistore.ReadOnly {
+			f, err = openReading(ctx, path, b.opts, true)
+		} else {
+			f, err = openWriting(ctx, path, b.opts)
+		}
+		switch {
+		case errors.Is(err, pistore.ErrNotFound):
+			continue // deleted, or renamed
+		case err != nil:
+			return nil, err
+		case f.Info().ID != id:
+			_ = f.Close() // another file took the name, and nothing was written
+			continue
+		}
+		return b.handOut(f)
+	}
+	return nil, fmt.Errorf("jsonl: open: %w: session %s", pistore.ErrBusy, id)
+}
+
+// Load builds a new session from an export.
+func (b *Folder) Load(ctx context.Context, rows iter.Seq2[pistore.Row, error]) (pistore.Info, error) {
+	if err := cmp.Or(b.usable(), ctx.Err()); err != nil {
+		return pistore.Info{}, err
+	}
+	l := loading{folder: b, known: memstore.NewState(pistore.Info{})}
+	err := l.run(ctx, rows)
+	switch {
+	case err != nil && l.temp != nil:
+		return pistore.Info{}, l.temp.abandon(err)
+	case err != nil:
+		return pistore.Info{}, err
+	}
+	if err := b.publish(l.temp, l.path, l.info.ID); err != nil {
+		return pistore.Info{}, fmt.Errorf("jsonl: load: %w", err)
+	}
+	l.temp.key.disown()
+	return l.info, l.temp.file.Close()
+}
+
+// loading is a load at work. What it needs of the rows before is what admission
+// asks for: ids and addresses.
+type loading struct {
+	folder *Folder
+	known  *memstore.State
+	info   pistore.Info
+	temp   *temp
+	path   string
+}
+
+func (l *loading) run(ctx context.Context, rows iter.Seq2[pistore.Row, error]) error {
+	for row, err := range admit.Rows(rows, l.known) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if h, ok := row.(pistore.Header); ok {
+			err = l.header(h)
+		} else {
+			err = l.row(row)
+		}
+		if err != nil {
+			return fmt.Errorf("jsonl: load: %w", err)
+		}
+	}
+	if err := l.temp.sync(); err != nil {
+		return fmt.Errorf("jsonl: load: %w", err)
+	}
+	return nil
+}
+
+func (l *loading) header(h pistore.Header) error {
+	if h.Info.ID == "" {
+		return fmt.Errorf("%w: a header without a session id", pistore.ErrInvalid)
+	}
+	switch v := h.Info.StorageVersion; {
+	case v < 0:
+		return fmt.Errorf("%w: storage version %d", pistore.ErrInvalid, v)
+	case v == 0: // rows that were made, not exported
+		h.Info.StorageVersion = pistore.StorageVersion
+	case v > pistore.StorageVersion:
+		return fmt.Errorf("%w: storage version %d", pistore.ErrNewerVersion, v)
+	}
+	if h.Info.Generation == "" {
+		h.Info.Generation = string(l.folder.opts.ids().New())
+	}
+	h.Info.Format = string(V4)
+	l.info = h.Info
+	if _, err := l.folder.find(h.Info.ID); err == nil {
+		return fmt.Errorf("%w: session %s", pistore.ErrDuplicateID, h.Info.ID)
+	} else if !errors.Is(err, pistore.ErrNotFound) {
+		return err
+	}
+	var err error
+	if l.temp, l.path, err = l.folder.newFile(h.Info); err == nil {
+		l.temp.enc.header(h.Info, h.NextSeq, nil)
+	}
+	return err
+}
+
+func (l *loading) row(row pistore.Row) error {
+	w, seq, _ := writeOf(row)
+	switch known := w.(type) {
+	case pistore.InsertEntry:
+		known.Payload = ""
+		w = known
+	case pistore.InsertUsage:
+		known.Usage, known.Details = "{}", ""
+		w = known
+	case pistore.SetRegister:
+		known.Value = ""
+		w = known
+	}
+	l.known.Apply(pistore.Transaction{FirstSeq: seq, Seqs: []pistore.Seq{seq}, Writes: []pistore.Write{w}})
+	return l.temp.row(row)
+}
+
+// Delete removes a session. Handles that have it open for reading keep what they
+// show.
+func (b *Folder) Delete(ctx context.Context, id pistore.SessionID) (err error) {
+	if err := cmp.Or(b.usable(), ctx.Err()); err != nil {
+		return fmt.Errorf("jsonl: delete: %w", err)
+	}
+	path, err := b.find(id)
+	if err != nil {
+		return fmt.Errorf("jsonl: delete: %w", err)
+	}
+	f, _, err := openAs(b.opts.FS, path, disk.Append)
+	if err != nil {
+		return err
+	}
+	key, err := own(b.opts.FS, path, f, b.opts.Clock.Read())
+	if err != nil {
+		return fmt.Errorf("jsonl: delete: %w", errors.Join(err, f.Close()))
+	}
+	defer func() {
+		key.disown()
+		err = errors.Join(err, f.Close())
+	}()
+	if err := b.opts.FS.Remove(path); err != nil {
+		return fmt.Errorf("jsonl: delete: %w", err)
+	}
+	if err := syncDirOf(b.opts, path); err != nil {
+		return fmt.Errorf("jsonl: delete: %w", err)
+	}
+	return nil
+}
+
+// List yields every session by id. Files whose header cannot be read are named
+// by an error behind all others.
+func (b *Folder) List(ctx context.Context) iter.Seq2[pistore.Info, error] {
+	return func(yield func(pistore.Info, error) bool) {
+		if err := cmp.Or(b.usable(), ctx.Err()); err != nil {
+			yield(pistore.Info{}, fmt.Errorf("jsonl: list: %w", err))
+			return
+		}
+		files, err := b.look(ctx)
+		if err != nil {
+			yield(pistore.Info{}, fmt.Errorf("jsonl: list: %w", err))
+			return
+		}
+		infos := map[pistore.SessionID]pistore.Info{}
+		var bad []error
+		for _, path := range slices.Sorted(maps.Keys(files)) {
+			h, err := files[path].header, files[path].err
+			switch _, twice := infos[h.ID]; {
+			case errors.Is(err, pistore.ErrForeignFormat):
+			case err != nil:
+				bad = append(bad, err)
+			case twice:
+				bad = append(bad, fmt.Errorf("%w: %q holds the session %s of another file", pistore.ErrDuplicateID, path, h.ID))
+			case h.ID != "":
+				infos[h.ID] = h.info()
+			}
+		}
+		for _, id := range slices.Sorted(maps.Keys(infos)) {
+			if err := ctx.Err(); err != nil {
+				yield(pistore.Info{}, err)
+				return
+			}
+			if !yield(infos[id], nil) {
+				return
+			}
+		}
+		if len(bad) > 0 {
+			yield(pistore.Info{}, fmt.Errorf("jsonl: list: %w", errors.Join(bad...)))
+		}
+	}
+}
+
+// info returns what a header says of its session.
+func (h Header) info() pistore.Info {
+	return pistore.Info{
+		ID: h.ID, CreatedAt: h.CreatedAt, CWD: h.CWD, ParentSessionID: h.ParentSessionID, LegacyParentPath: h.ParentSession,
+		StorageVersion: max(h.StorageVersion, 1), Generation: h.Generation, Format: string(h.Format),
+	}
+}
+
+// Close closes the sessions that are still open.
+func (b *Folder) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	open := slices.Collect(maps.Keys(b.open))
+	b.mu.Unlock()
+	// Not under the lock: a file that closes reports back.
+	var err error
+	for _, f := range open {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// find returns the file of a session.
+func (b *Folder) find(id pistore.SessionID) (string, error) {
+	files, err := b.look(noContext)
+	if err != nil {
+		return "", err
+	}
+	name := "_" + escapeID(id) + extension
+	best := ""
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		f := files[path]
+		switch named := strings.HasSuffix(path, name); {
+		case f.err == nil && f.header.ID == id && best == "":
+			best = path
+		case f.err != nil && named && !errors.Is(f.err, pistore.ErrForeignFormat) && best == "":
+			// It claims to be the one, and opening it says what is wrong with it.
+			best = path
+		}
+	}
+	if best == "" {
+		return "", fmt.Errorf("%w: session %.140q", pistore.ErrNotFound, string(id))
+	}
+	return best, nil
+}
+
+const extension = ".jsonl"
+
+// look reads the headers of all files, those that it has not read yet.
+func (b *Folder) look(ctx context.Context) (map[string]seenFile, error) {
+	var paths []string
+	entries, err := b.opts.FS.List(b.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		path := filepath.Join(b.dir, e.Name)
+		if strings.HasSuffix(e.Name, extension) && !e.Mode.IsDir() {
+			paths = append(paths, path)
+			continue
+		}
+		if !e.Mode.IsDir() && e.Mode&fs.ModeSymlink == 0 {
+			continue
+		}
+		below, err := b.opts.FS.List(path)
+		if err != nil {
+			continue // a link to a file, or a folder that is nobody's business
+		}
+		for _, e := range below {
+			if strings.HasSuffix(e.Name, extension) && !e.Mode.IsDir() {
+				paths = append(paths, filepath.Join(path, e.Name))
+			}
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	seen := make(map[string]seenFile, len(paths))
+	for _, path := range paths {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		st, err := b.opts.FS.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		old, known := b.seen[path]
+		if known && err == nil && old.err == nil && old.id == st.Identity && (old.id != disk.Identity{} || old.size == st.Size) {
+			seen[path] = old
+			continue
+		}
+		f := seenFile{id: st.Identity, size: st.Size}
+		f.header, f.err = readHeaderAt(b.opts.FS, path)
+		if errors.Is(f.err, pistore.ErrNotFound) {
+			continue
+		}
+		seen[path] = f
+	}
+	b.seen = seen
+	return maps.Clone(seen), nil
+}
+
+// folderName is the name that a Pi installation gives to the folder of a working
+// directory. Different directories may share one: headers tell them apart.
+func folderName(cwd string) string {
+	const most = 200
+	name := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || strings.ContainsRune(`/\:*?"<>|`, r) {
+			return '-'
+		}
+		return r
+	}, strings.TrimLeft(cwd, `/\`))
+	if len(name) > most {
+		sum := sha256.Sum256([]byte(cwd))
+		name = strings.ToValidUTF8(name[:most], "") + "-" + hex.EncodeToString(sum[:8])
+	}
+	return "--" + name + "--"
+}
+
+// fileName is the name of a new session's file.
+func fileName(info pistore.Info) string {
+	at := info.CreatedAt.Time().UTC().Format("2006-01-02T15-04-05.000Z")
+	return strings.Replace(at, ".", "-", 1) + "_" + escapeID(info.ID) + extension
+}
+
+// escapeID makes a part of a file name of a session id. Names that differ only
+// in case are one name to some file systems, and a name has a longest length.
+func escapeID(id pistore.SessionID) string {
+	const most = 120
+	var b strings.Builder
+	for i := range len(id) {
+		switch c := id[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02x", c)
+		}
+	}
+	if b.Len() <= most {
+		return b.String()
+	}
+	sum := sha256.Sum256([]byte(id))
+	return b.String()[:most/2] + "%" + hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,438 @@
+package jsonl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"pistore"
+	"pistore/internal/admit"
+	"pistore/memstore"
+)
+
+// replay reads a file of format 4 into a state.
+type replay struct {
+	ctx  context.Context
+	src  io.ReaderAt
+	size int64
+	// keepGoing passes over a line that does not fit; else reading ends there.
+	keepGoing bool
+	stopped   bool
+
+	head header4
+	// substitute says that the header is not the one of the file.
+	substitute bool
+	state      *memstore.State
+	places     *[]place // where payloads are left on disk; nil: they are not
+	other      *foreign // nil: the file has sums
+	faults     collector
+	blank      lineCount
+	crlf       lineCount
+
+	last         pistore.Seq
+	torn         int64
+	transactions int64
+	rowBytes     int64 // of the lines of entries and usage rows
+
+	// The transaction of the line at hand.
+	at     line
+	writes []pistore.Write
+	seqs   []pistore.Seq
+	times  []pistore.UnixMS
+	spots  []place // of payloads
+	rows   int64   // bytes of entries and usage rows
+	direct bool    // what is scanned stands in the file like that
+}
+
+// place is where the payload members of an entry stand in the file.
+type place struct {
+	seq pistore.Seq
+	span
+}
+
+// minSpot is the size of a payload from which on it pays to leave it on disk.
+const minSpot = 64
+
+// run reads the file. Errors are those of reading; what is wrong with the file is
+// among the faults. The state is nil if there is no header to be read.
+func (r *replay) run() error {
+	lines := newLineReader(r.src, r.size)
+	lines.limit = maxLine4Bytes
+	for !r.stopped {
+		l, ok, err := lines.next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if l.number%1024 == 1 && r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
+		r.at = l
+		switch {
+		case l.number == 1:
+			if err := r.header(l); err != nil {
+				return err
+			}
+		case l.tooLong() && l.ended:
+			r.fail(kindTooLarge, 0, "the line is too long to be held: "+strconv.FormatInt(l.length, 10)+" bytes")
+		case !l.ended:
+			r.tail(l)
+		default:
+			r.ended(l)
+		}
+	}
+	if r.size == 0 || r.state == nil && r.faults.nErrors == 0 {
+		r.fail(kindNoHeader, 0, "there is no header")
+	}
+	if r.substitute && r.transactions == 0 {
+		r.state = nil // a header that cannot be read, and nothing else
+	}
+	if r.other != nil && r.state != nil {
+		r.other.finish(r)
+	}
+	if r.state != nil {
+		r.state.RaiseNextSeq(r.head.nextSeq)
+	}
+	r.counted()
+	return nil
+}
+
+// header reads the first line. With keepGoing a damaged one is replaced.
+func (r *replay) header(l line) error {
+	text := bytes.TrimPrefix(bytes.TrimSuffix(l.text, []byte("\r")), []byte(bom))
+	if bytes.HasPrefix(l.text, []byte(bom)) {
+		r.faults.add(Fault{Severity: Warning, Kind: kindBOM, Line: 1, record: -1, Message: "a byte order mark stands in front of the header"})
+	}
+	if len(text) > 0 && l.text[len(l.text)-1] == '\r' {
+		r.crlf.add(l)
+	}
+	h, err := readHeader4(text)
+	if err == nil && !l.ended {
+		err = fmt.Errorf("%w: the header was torn off in front of its newline", pistore.ErrCorrupt)
+	}
+	switch {
+	case err == nil:
+	case !errors.Is(err, pistore.ErrCorrupt):
+		return err
+	default:
+		r.fail(kindBadHeader, 0, describe(err))
+		if !r.keepGoing {
+			return nil
+		}
+		if h.info.ID == "" || h.info.Check() != nil {
+			h.info = pistore.Info{Format: string(V4), StorageVersion: pistore.StorageVersion}
+			if h.info.ID, err = substituteID(r.src, r.size); err != nil {
+				return err
+			}
+		}
+		_, h.summed, _ = checkSum(text)
+		r.substitute = true
+	}
+	r.head = h
+	r.state = memstore.NewState(h.info)
+	if !h.summed {
+		r.other = newForeign()
+	}
+	return nil
+}
+
+// describe returns what a wrapped ErrCorrupt says.
+func describe(err error) string {
+	const start = "corrupt: "
+	s := err.Error()
+	if len(s) > len(start) && s[:len(start)] == start {
+		return s[len(start):]
+	}
+	return s
+}
+
+// ended reads a line that its writer ended.
+func (r *replay) ended(l line) {
+	text := l.text
+	if n := len(text); n > 0 && text[n-1] == '\r' {
+		r.crlf.add(l)
+		text = text[:n-1]
+	}
+	if isBlank(text) {
+		r.blank.add(l)
+		return
+	}
+	r.direct = true
+	if r.other != nil {
+		r.unsummed(text)
+		return
+	}
+	comma, ok, holds := checkSum(text)
+	switch {
+	case holds:
+		r.transaction(withoutSum(text, comma))
+	case l.offset+l.length+1 == r.size && unwritten(l):
+		// The newest line, with a sector that never reached the disk: it cannot
+		// have been acknowledged as power-safe.
+		r.torn = l.length + 1
+		r.warn(kindTorn, fmt.Sprintf("torn tail: %d bytes of the last line with sectors that were never written; they are set aside", r.torn))
+	case text[0] == 0:
+		r.fail(kindNUL, 0, "NUL bytes where a transaction should start: content never reached the disk"+r.behind(l))
+	case !ok:
+		r.fail(kindSum, 0, "the line does not end in its sum"+r.behind(l))
+	default:
+		r.fail(kindSum, 0, "the sum of the line does not hold"+r.behind(l))
+	}
+}
+
+// behind says that damage is not at the end of the file.
+func (r *replay) behind(l line) string {
+	if n := r.size - l.offset - l.length - 1; n > 0 {
+		return fmt.Sprintf("; %d bytes of later data follow", n)
+	}
+	return ""
+}
+
+// sectorBytes is what a disk writes whole or not at all.
+const sectorBytes = 512
+
+// unwritten reports whether all that a line has of some sector of the file is
+// NUL. No line has a NUL by itself.
+func unwritten(l line) bool {
+	for at := int64(0); at < l.length; {
+		end := min(l.length, at+sectorBytes-(l.offset+at)%sectorBytes)
+		if len(bytes.Trim(l.text[at:end], "\x00")) == 0 {
+			return true
+		}
+		at = end
+	}
+	return false
+}
+
+// tail judges what stands behind the last newline. It was never acknowledged,
+// with one exception: a whole line whose newline became something else.
+func (r *replay) tail(l line) {
+	r.torn = l.length
+	if len(l.text) > 0 && r.other == nil && (l.text[0] == '{' || l.text[0] == '[') {
+		end := containerEnd(l.text)
+		rest := l.text[end:]
+		if _, _, holds := checkSum(l.text[:end]); holds && len(rest) > 0 && rest[0] != 0 && string(rest) != "\r" {
+			r.torn = 0
+			r.faults.add(Fault{
+				Severity: Error, Kind: kindWelded, Line: l.number, Offset: l.offset + int64(end), record: -1,
+				Message: fmt.Sprintf("a whole line is followed by %q instead of a newline", rest[:1]),
+			})
+			r.stopped = !r.keepGoing
+			return
+		}
+	}
+	r.warn(kindTorn, fmt.Sprintf("torn tail: %d bytes behind the last newline were never acknowledged and are set aside", l.length))
+}
+
+// unsummed reads a line of a file without sums, which is checked as JSON.
+func (r *replay) unsummed(text []byte) {
+	compact, err := pistore.CompactJSONBytes(text)
+	var syntax *pistore.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		r.at.offset += min(syntax.Offset, int64(len(text)))
+		kind := kindNotObject
+		if text[0] == 0 {
+			kind = kindNUL
+		}
+		r.fail(kind, 0, "not JSON: "+syntax.Problem)
+	case err != nil:
+		r.fail(kindTooLarge, 0, err.Error())
+	case compact == "[]":
+		r.transactions++
+	default:
+		r.direct = len(compact) == len(text)
+		r.transaction([]byte(compact))
+	}
+}
+
+// transaction reads and applies one line.
+func (r *replay) transaction(text []byte) {
+	err := r.decode(text)
+	if errors.Is(err, errShape) && r.other == nil {
+		// Another program may write white space; it is no reason to give up.
+		if compact, jsonErr := pistore.CompactJSONBytes(text); jsonErr == nil && len(compact) < len(text) {
+			r.direct = false
+			err = r.decode([]byte(compact))
+		}
+	}
+	if err != nil {
+		r.fail(kindShape, 0, err.Error()+r.behind(r.at))
+		return
+	}
+	if kind, invariant, err := r.admit(); err != nil {
+		r.fail(kind, invariant, err.Error()+r.behind(r.at))
+		return
+	}
+	r.transactions++
+	r.rowBytes += r.rows
+	if len(r.seqs) > 0 {
+		r.last = r.seqs[len(r.seqs)-1]
+	}
+	if r.other != nil {
+		r.other.add(r)
+		return
+	}
+	if r.places != nil {
+		*r.places = append(*r.places, r.spots...)
+	}
+	r.apply()
+}
+
+// apply puts the transaction into the state, in runs of one timestamp: rows of
+// a transaction share it, but nothing in the file says so.
+func (r *replay) apply() {
+	for from := 0; from < len(r.writes); {
+		to, at := from, pistore.UnixMS(-1)
+		for ; to < len(r.writes); to++ {
+			if t := r.times[to]; t >= 0 && at >= 0 && t != at {
+				break
+			} else if t >= 0 {
+				at = t
+			}
+		}
+		r.state.Apply(pistore.Transaction{
+			FirstSeq: r.seqs[from], Seqs: r.seqs[from:to], Timestamp: max(at, 0), Writes: r.writes[from:to],
+		})
+		from = to
+	}
+}
+
+// decode reads the writes of a line.
+func (r *replay) decode(text []byte) error {
+	clear(r.writes)
+	r.writes, r.seqs, r.times, r.spots, r.rows = r.writes[:0], r.seqs[:0], r.times[:0], r.spots[:0], 0
+	return scanLine(text, r.decodeWrite)
+}
+
+func (r *replay) decodeWrite(w *write4) error {
+	if len(w.sum) > 0 {
+		return misshapen("a sum where none belongs")
+	}
+	seq, err := w.seqOf()
+	if err != nil {
+		return err
+	}
+	at := pistore.UnixMS(-1)
+	var write pistore.Write
+	switch string(w.kind) {
+	case `"entry"`:
+		var e pistore.InsertEntry
+		if r.other != nil {
+			r.other.knownType(r, w)
+		}
+		if e, at, err = w.entry(); err != nil {
+			break
+		}
+		size := w.to - w.from
+		if r.places != nil && r.direct && !w.scattered && size >= minSpot {
+			r.spots = append(r.spots, place{seq: seq, span: span{r.at.offset + int64(w.from), int64(size)}})
+		} else {
+			e.Payload = w.payload()
+		}
+		write = e
+		r.rows += int64(w.length)
+	case `"usage"`:
+		write, err = w.usageRow()
+		r.rows += int64(w.length)
+	case `"register"`:
+		write, err = w.register()
+	case `"value"`, `"list"`:
+		if r.other == nil {
+			return misshapen("a file with sums holds no writes of kind %s", w.kind)
+		}
+		write, err = w.foreignWrite()
+	default:
+		return misshapen("the kind %s of a write is not known", shownValue(w.kind))
+	}
+	if err != nil {
+		return err
+	}
+	r.writes, r.seqs, r.times = append(r.writes, write), append(r.seqs, seq), append(r.times, at)
+	return nil
+}
+
+// admit checks the transaction against what was read before it.
+func (r *replay) admit() (kind string, invariant int, err error) {
+	last, inserts := r.last, 0
+	for i, seq := range r.seqs {
+		if seq <= last {
+			return kindSeq, 2, fmt.Errorf("seq %d after %d", seq, last)
+		}
+		last = seq
+		switch r.writes[i].(type) {
+		case pistore.InsertEntry, pistore.InsertUsage:
+			inserts++
+		}
+	}
+	if inserts == 0 {
+		return "", 0, nil
+	}
+	var known admit.State = r.state
+	if r.other != nil {
+		known = r.other
+	}
+	err = admit.Check(pistore.Tx{Writes: r.writes}, known)
+	switch {
+	case errors.Is(err, pistore.ErrDuplicateID):
+		return kindDuplicate, 1, err
+	case errors.Is(err, pistore.ErrMissingParent):
+		return kindMissingParent, 6, err
+	}
+	return kindShape, 0, err
+}
+
+// counted reports the oddities that were counted.
+func (r *replay) counted() {
+	for _, c := range []struct {
+		lineCount
+		kind, what string
+	}{{r.blank, kindBlank, "blank lines"}, {r.crlf, kindCRLF, "lines that end in CRLF"}} {
+		if c.n > 0 {
+			r.faults.add(Fault{
+				Severity: Warning, Kind: c.kind, Line: c.line, Offset: c.offset, record: -1,
+				Message: fmt.Sprintf("%s, %d in the file, this being the first", c.what, c.n),
+			})
+		}
+	}
+}
+
+func (r *replay) warn(kind, message string) {
+	r.faults.add(Fault{Severity: Warning, Kind: kind, Line: r.at.number, Offset: r.at.offset, Message: message, record: -1})
+}
+
+func (r *replay) fail(kind string, invariant int, message string) {
+	r.faults.add(Fault{
+		Severity: Error, Kind: kind, Invariant: invariant, Line: max(r.at.number, 1), Offset: r.at.offset, Message: message, record: -1,
+	})
+	r.stopped = !r.keepGoing
+}
+
+// report sums up what was found.
+func (r *replay) report() Report {
+	rep := Report{Format: V4, Version: 4, Bytes: r.size, TornBytes: r.torn, Transactions: r.transactions}
+	if r.other != nil && r.other.values {
+		rep.Format, rep.LeftOut = V4Values, r.other.leftOut
+	}
+	r.faults.into(&rep)
+	return rep
+}
+
+// file returns what was read, nil if there is nothing to show.
+func (r *replay) file() (*File, Report) {
+	report := r.report()
+	if r.state == nil {
+		return nil, report
+	}
+	if r.other == nil {
+		report.DeadBytes = max(0, r.size-r.torn-liveBytes(r.state, r.rowBytes))
+	}
+	f := &File{state: r.state, report: report, extra: r.head.extra, unsummed: r.other != nil}
+	f.info.Store(&r.head.info)
+	return f, report
+}
