@@ -21,6 +21,9 @@ import (
 	"pistore"
 	"pistore/jsonl"
 	"pistore/logstore"
+	"pistore/memstore"
+	"pistore/session"
+	"pistore/verify"
 )
 
 // sessionsDir holds session files and, in manifest.json, what the two real
@@ -328,11 +331,13 @@ func contextIn(t *testing.T, path string) (messages []struct{ where, hash string
 	return messages
 }
 
-// TestFilesConvert converts every sound file and holds the copy against it.
+// TestFilesConvert converts every sound file and holds the copy against it: all
+// into one open database, and one of each format by the command.
 func TestFilesConvert(t *testing.T) {
 	ctx := t.Context()
-	dst := filepath.Join(t.TempDir(), "store")
-	copied := map[string]string{} // session ids that are there already
+	db := must[*logstore.Store](t)(logstore.Open(filepath.Join(t.TempDir(), "all"), logstore.Options{}))
+	copied := map[pistore.SessionID]string{} // session ids that are there already
+	commanded := map[string]bool{}
 	for _, o := range oracles(t, "v1", "v2", "v3") {
 		path := filepath.Join(t.TempDir(), filepath.Base(o.Path))
 		text := must[[]byte](t)(os.ReadFile(filepath.Join(sessionsDir, o.Path)))
@@ -341,38 +346,56 @@ func TestFilesConvert(t *testing.T) {
 		}
 		before := listing(t, filepath.Dir(path))
 		file := must[*jsonl.File](t)(jsonl.Open(ctx, path, pistore.ReadOnly))
-		id := string(file.Info().ID)
+		again := must[*jsonl.File](t)(jsonl.Open(ctx, path, pistore.ReadOnly))
+		digest := must[string](t)(pistore.Digest(ctx, file))
+		if d := must[string](t)(pistore.Digest(ctx, again)); d != digest {
+			t.Errorf("%s: digests %s and %s", o.Path, digest, d)
+		}
+		if dir := filepath.Dir(o.Path); !commanded[dir] {
+			commanded[dir] = true
+			checkConvertCommand(t, path, digest)
+		}
+		id, dst := file.Info().ID, pistore.Backend(db)
 		if twin, there := copied[id]; there { // another file of the same session
-			if code, _, stderr := ran(t, "convert", path, dst); code != exitFindings || !strings.Contains(stderr, "already") {
-				t.Errorf("%s after %s: %d, %s", o.Path, twin, code, stderr)
+			if _, err := session.Convert(ctx, file, db, session.ConvertOptions{}); !errors.Is(err, pistore.ErrDuplicateID) {
+				t.Errorf("%s after %s: %v", o.Path, twin, err)
 			}
-			continue
+			dst = memstore.New(memstore.Options{})
+		}
+		made, err := session.Convert(ctx, file, dst, session.ConvertOptions{})
+		if err != nil || made.Digest != digest || made.Info.ID != id {
+			t.Errorf("%s: %+v, %v", o.Path, made, err)
 		}
 		copied[id] = o.Path
-		r := jsonOf[convertReport](t, "convert", path, dst, "--json")
-		digest := must[string](t)(pistore.Digest(ctx, file))
-		again := must[*jsonl.File](t)(jsonl.Open(ctx, path, pistore.ReadOnly))
-		if d := must[string](t)(pistore.Digest(ctx, again)); d != digest || r.Digest != digest || string(r.Session) != id {
-			t.Errorf("%s: digests %s, %s and %s", o.Path, digest, d, r.Digest)
+		s := must[pistore.Storage](t)(dst.Open(ctx, id, pistore.ReadOnly))
+		if got := must[string](t)(pistore.Digest(ctx, s)); got != digest {
+			t.Errorf("%s: the copy has the digest %s instead of %s", path, got, digest)
+		}
+		if r := must[verify.Report](t)(verify.Check(ctx, s, verify.Options{Deep: true})); len(r.Faults) > 0 {
+			t.Errorf("%s: %v", path, r.Faults)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
 		if after := listing(t, filepath.Dir(path)); after != before || !bytes.Equal(text, must[[]byte](t)(os.ReadFile(path))) {
 			t.Errorf("%s changed", o.Path)
 		}
 	}
-	db := must[*logstore.Store](t)(logstore.Open(dst, logstore.Options{ReadOnly: true}))
-	for id, path := range copied {
-		s := must[pistore.Storage](t)(db.Open(ctx, pistore.SessionID(id), pistore.ReadOnly))
-		file := must[*jsonl.File](t)(jsonl.Open(ctx, filepath.Join(sessionsDir, path), pistore.ReadOnly))
-		if got, want := must[string](t)(pistore.Digest(ctx, s)), must[string](t)(pistore.Digest(ctx, file)); got != want {
-			t.Errorf("%s: the copy has the digest %s instead of %s", path, got, want)
-		}
-	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for id, path := range copied {
-		if v := jsonOf[verifyReport](t, "verify", dst+"#"+id, "--json"); !v.OK || len(v.Faults) > 0 {
-			t.Errorf("%s: %v", path, v.Faults)
-		}
+	if len(commanded) != 3 || len(copied) < 25 {
+		t.Errorf("%d formats, %d sessions", len(commanded), len(copied))
+	}
+}
+
+func checkConvertCommand(t *testing.T, path, digest string) {
+	t.Helper()
+	dst := filepath.Join(t.TempDir(), "store")
+	if r := jsonOf[convertReport](t, "convert", path, dst, "--json"); r.Digest != digest {
+		t.Errorf("%s: digest %s instead of %s", path, r.Digest, digest)
+	}
+	if v := jsonOf[verifyReport](t, "verify", dst, "--json", "--deep"); !v.OK || len(v.Faults) > 0 {
+		t.Errorf("%s: %v", path, v.Faults)
 	}
 }
