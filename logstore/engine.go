@@ -40,6 +40,8 @@ type engine struct {
 	level pistore.Durability
 	water *watermark
 	fs    *engineFS // nil when read-only
+	// pinned is what a read-only engine reads; else nil.
+	pinned *pinnedFS
 	// wedged is set when a call panicked: the engine may hold its own mutexes,
 	// so it is not closed and the folder stays locked until the process ends.
 	wedged     atomic.Bool
@@ -56,9 +58,17 @@ func openEngine(cfg engineConfig) (*engine, error) {
 			return nil, err
 		}
 	}
-	ends, err := survey(cfg.base, cfg.dir, cfg.boot)
+	looked := cfg.base
+	if cfg.readOnly {
+		var err error
+		if e.pinned, err = pinFolder(cfg.base, cfg.dir); err != nil {
+			return nil, err
+		}
+		looked = e.pinned
+	}
+	ends, err := survey(looked, cfg.dir, cfg.boot)
 	if err != nil {
-		return nil, openError(cfg.dir, err, false)
+		return nil, errors.Join(openError(cfg.dir, err, false), e.unpin())
 	}
 	e.gate = newCompactionGate(e.fault)
 	e.cache = pebble.NewCache(cfg.cacheBytes)
@@ -68,7 +78,11 @@ func openEngine(cfg engineConfig) (*engine, error) {
 	})
 	if err != nil {
 		e.cache.Unref()
-		return nil, openError(cfg.dir, err, e.wedged.Load())
+		err = openError(cfg.dir, err, e.wedged.Load())
+		if !e.wedged.Load() {
+			err = errors.Join(err, e.unpin())
+		}
+		return nil, err
 	}
 	// What the file system refused was kept from the engine.
 	if err := e.fault.err(); err != nil {
@@ -104,7 +118,8 @@ func engineOptions(cfg engineConfig, e *engine, ends map[string]int64) *pebble.O
 		FlushDelayRangeKey:    0,
 	}
 	if cfg.readOnly {
-		opts.FS = readOnlyFS{cfg.base, ends}
+		e.pinned.ends = ends
+		opts.FS = e.pinned
 	} else {
 		e.fs = newEngineFS(cfg, e, ends)
 		opts.FS = e.fs
@@ -214,6 +229,7 @@ func (e *engine) close() error {
 		}()
 		if err, ok := e.await(done); ok && !e.wedged.Load() {
 			e.cache.Unref()
+			err = errors.Join(err, e.unpin())
 			if dead := e.fault.err(); dead != nil {
 				return dead
 			}
@@ -224,6 +240,14 @@ func (e *engine) close() error {
 		}
 	}
 	return fmt.Errorf("logstore: close: %w: %w", errAbandoned, e.fault.err())
+}
+
+// unpin lets go of the files of a read-only engine.
+func (e *engine) unpin() error {
+	if e.pinned == nil {
+		return nil
+	}
+	return e.pinned.close()
 }
 
 // await waits for the result of closing, once dead for a bounded time.

@@ -10,13 +10,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"pistore"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// TestLockOfAnotherProcess: a second process is refused, for reading too, and
-// told who the owner is; the lock dies with its owner.
+// TestLockOfAnotherProcess: a second writer in another process is refused and
+// told who the owner is, a reader is not; the lock dies with its owner.
 func TestLockOfAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0])
@@ -37,22 +39,27 @@ func TestLockOfAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, _ := os.Hostname()
-	for _, readOnly := range []bool{false, true} {
-		_, err := Open(dir, Options{ReadOnly: readOnly})
-		var locked *pistore.LockedError
-		if !errors.As(err, &locked) || !errors.Is(err, pistore.ErrLocked) {
-			t.Fatalf("read-only %v: %v, want a LockedError", readOnly, err)
-		}
-		if locked.PID != cmd.Process.Pid || locked.Host != host || locked.Since == 0 {
-			t.Errorf("owner %+v, want process %d on %s", locked, cmd.Process.Pid, host)
-		}
+	_, err = Open(dir, Options{})
+	var locked *pistore.LockedError
+	if !errors.As(err, &locked) || !errors.Is(err, pistore.ErrLocked) {
+		t.Fatalf("%v, want a LockedError", err)
+	}
+	if locked.PID != cmd.Process.Pid || locked.Host != host || locked.Since == 0 {
+		t.Errorf("owner %+v, want process %d on %s", locked, cmd.Process.Pid, host)
+	}
+	before := folderState(t, dir)
+	if err := openStoreT(t, dir, Options{ReadOnly: true, beside: true}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, folderState(t, dir)); diff != "" {
+		t.Errorf("reading changed the folder:\n%s", diff)
 	}
 	// The OWNER file is information only.
 	if err := os.Remove(filepath.Join(dir, ownerName)); err != nil {
 		t.Fatal(err)
 	}
 	_, err = Open(dir, Options{})
-	var locked *pistore.LockedError
+	locked = nil
 	if !errors.As(err, &locked) || locked.PID != cmd.Process.Pid {
 		t.Errorf("without OWNER: %v", err)
 	}
@@ -76,15 +83,16 @@ func TestLockWithinOneProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{dir, link, filepath.Join(dir, "..", filepath.Base(dir))} {
-		for _, readOnly := range []bool{false, true} {
-			_, err := Open(name, Options{ReadOnly: readOnly})
-			var locked *pistore.LockedError
-			if !errors.As(err, &locked) || locked.PID != os.Getpid() {
-				t.Errorf("%s, read-only %v: %v, want a LockedError", name, readOnly, err)
-			}
+		_, err := Open(name, Options{})
+		var locked *pistore.LockedError
+		if !errors.As(err, &locked) || locked.PID != os.Getpid() {
+			t.Errorf("%s: %v, want a LockedError", name, err)
+		}
+		if err := openStoreT(t, name, Options{ReadOnly: true, beside: true}).Close(); err != nil {
+			t.Errorf("%s: read-only: %v", name, err)
 		}
 	}
-	// The refused opens must not have let go of the kernel's lock.
+	// Neither they nor the readers may have let go of the kernel's lock.
 	if out, err := childOpens(dir); err == nil {
 		t.Errorf("another process could open: %s", out)
 	}

@@ -83,6 +83,9 @@ func claimFolder(dir string, opts Options) (*folderLock, error) {
 		if absent || !ours {
 			return nil, fmt.Errorf("logstore: %s: %w", dir, pistore.ErrNotFound)
 		}
+		if opts.beside {
+			return nil, nil
+		}
 		return nil, checkUnowned(opts.fs, dir)
 	}
 	if absent {
