@@ -437,12 +437,9 @@ func (b *Folder) look(ctx context.Context) (map[string]seenFile, error) {
 			paths = append(paths, path)
 			continue
 		}
-		if !e.Mode.IsDir() && e.Mode&fs.ModeSymlink == 0 {
-			continue
-		}
-		below, err := b.opts.FS.List(path)
+		below, err := b.below(path, e)
 		if err != nil {
-			continue // a link to a file, or a folder that is nobody's business
+			return nil, err
 		}
 		for _, e := range below {
 			if strings.HasSuffix(e.Name, extension) && !e.Mode.IsDir() {
@@ -518,4 +515,23 @@ func escapeID(id pistore.SessionID) string {
 	}
 	sum := sha256.Sum256([]byte(id))
 	return b.String()[:most/2] + "%" + hex.EncodeToString(sum[:16])
+}
+
+// below lists a folder below this one. A folder that may not be read is
+// somebody else's.
+func (b *Folder) below(path string, e disk.Entry) ([]disk.Entry, error) {
+	switch {
+	case e.Mode.IsDir():
+	case e.Mode&fs.ModeSymlink != 0:
+		if st, err := b.opts.FS.Stat(path); err != nil || !st.Mode.IsDir() {
+			return nil, nil // it leads to no folder
+		}
+	default:
+		return nil, nil
+	}
+	entries, err := b.opts.FS.List(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	return entries, err
 }

@@ -20,7 +20,11 @@ type replay struct {
 	size int64
 	// keepGoing passes over a line that does not fit; else reading ends there.
 	keepGoing bool
-	stopped   bool
+	// prefix ends reading at the first line behind the header that does not fit,
+	// without giving up what stands before it.
+	prefix  bool
+	stopped bool
+	omitted int64 // bytes behind that line
 
 	head header4
 	// substitute says that the header is not the one of the file.
@@ -136,7 +140,7 @@ func (r *replay) header(l line) error {
 	r.head = h
 	r.state = memstore.NewState(h.info)
 	if !h.summed {
-		r.other = newForeign()
+		r.other, r.places = newForeign(), nil
 	}
 	return nil
 }
@@ -223,7 +227,7 @@ func (r *replay) tail(l line) {
 				Message: fmt.Sprintf("a whole line is followed by %q instead of a newline", rest[:1]),
 			})
 			r.stopped = !r.keepGoing
-			return
+			return // what stands behind the line is lost, and so is the line
 		}
 	}
 	r.warn(kindTorn, fmt.Sprintf("torn tail: %d bytes behind the last newline were never acknowledged and are set aside", l.length))
@@ -410,7 +414,9 @@ func (r *replay) fail(kind string, invariant int, message string) {
 	r.faults.add(Fault{
 		Severity: Error, Kind: kind, Invariant: invariant, Line: max(r.at.number, 1), Offset: r.at.offset, Message: message, record: -1,
 	})
-	r.stopped = !r.keepGoing
+	if r.stopped = !r.keepGoing || r.prefix && r.at.number > 1; r.stopped {
+		r.omitted = max(0, r.size-r.at.offset-r.at.length-1)
+	}
 }
 
 // report sums up what was found.

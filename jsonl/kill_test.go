@@ -1,0 +1,254 @@
+package jsonl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"pistore"
+)
+
+var (
+	kills    = flag.Int("kills", 20, "rounds of each kill test")
+	killSeed = flag.Uint64("killseed", 0, "seed of the kill tests; 0: any")
+)
+
+const (
+	childEnv     = "PISTORE_JSONL_CHILD"
+	begun        = "b"
+	acknowledged = "a"
+)
+
+// TestMain turns the test binary into the child of a test that kills it or needs
+// a second process.
+func TestMain(m *testing.M) {
+	if what := os.Getenv(childEnv); what != "" {
+		if err := child(strings.Fields(what)); err != nil {
+			fmt.Fprintln(os.Stderr, "child:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func child(args []string) error {
+	o := Options{}
+	switch args[0] {
+	case "power":
+		o.Durability = pistore.Power
+	case "process":
+	case "hold":
+		_, err := OpenFile(context.Background(), args[1], pistore.ReadWrite, o)
+		if err == nil {
+			report(begun, os.Getpid())
+			_, err = io.Copy(io.Discard, os.Stdin)
+		}
+		return err
+	default:
+		return fmt.Errorf("unknown child %q", args)
+	}
+	return commitForever(NewFolder(args[1], o))
+}
+
+// commitForever commits a chain at full speed, compacts now and then, and tells
+// of each commit that it begins and that it is acknowledged.
+func commitForever(b *Folder) error {
+	ctx := context.Background()
+	st, err := b.Open(ctx, storyID, pistore.ReadWrite)
+	if errors.Is(err, pistore.ErrNotFound) {
+		st, err = b.Create(ctx, pistore.Info{ID: storyID})
+	}
+	if err != nil {
+		return err
+	}
+	stats, err := st.Stats(ctx)
+	for n := int(stats.Entries); err == nil; n++ {
+		report(begun, n)
+		if _, err = st.Commit(ctx, chainTx(n)); err != nil {
+			return err
+		}
+		report(acknowledged, n)
+		if n%97 == 96 {
+			c, _ := pistore.Find[pistore.Compacter](st)
+			_, err = c.Compact(ctx)
+		}
+	}
+	return err
+}
+
+// report writes one line with one write(2), so that a kill cannot tear it.
+func report(what string, n int) { fmt.Fprintf(os.Stdout, "%s %d\n", what, n) }
+
+// startChild starts a child and returns its words.
+func startChild(t *testing.T, args ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, " "))
+	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewScanner(out)
+}
+
+// TestKill kills a process that commits at full speed, again and again over one
+// file, and checks that what was acknowledged is there, whole and in order, with
+// at most one more commit.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	for _, level := range bothLevels {
+		t.Run(level.String(), func(t *testing.T) {
+			t.Parallel()
+			testKill(t, level)
+		})
+	}
+}
+
+func testKill(t *testing.T, level pistore.Durability) {
+	seed := *killSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("replay: go test ./jsonl -run '^%s$' -kills %d -killseed %d", strings.ReplaceAll(t.Name(), "/", "$/^"), *kills, seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	dir, known, open, total := "", 0, 0, 0
+	for round := range *kills {
+		if round%5 == 0 { // so that rounds stay short
+			dir, known = t.TempDir(), 0
+		}
+		cmd, words := startChild(t, level.String(), dir)
+		tried, acked := 0, known
+		for first := true; words.Scan(); first = false {
+			if first {
+				time.AfterFunc(time.Duration(rng.Int64N(int64(80*time.Millisecond))), func() { _ = cmd.Process.Kill() })
+			}
+			what, n := "", 0
+			if _, err := fmt.Sscan(words.Text(), &what, &n); err != nil {
+				t.Fatalf("child said %q", words.Text())
+			}
+			if tried = n + 1; what == acknowledged {
+				acked = n + 1
+			}
+		}
+		if _ = cmd.Wait(); cmd.ProcessState.Exited() {
+			t.Fatalf("the child ended by itself: %v", cmd.ProcessState)
+		}
+		if tried > acked {
+			open++
+		}
+		mode := pistore.Mode(rng.IntN(2))
+		b := NewFolder(dir, Options{Durability: level})
+		st, err := b.Open(t.Context(), storyID, mode)
+		if err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		n := checkChain(t, st)
+		if n < acked || n > acked+1 {
+			t.Fatalf("round %d: %d commits, %d were acknowledged", round, n, acked)
+		}
+		total += n - known
+		known = n
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d kills, %d of them during an open commit; %d acknowledged commits, none lost", *kills, open, total)
+	if open == 0 {
+		t.Error("no kill hit an open commit")
+	}
+}
+
+// checkChain checks that a session holds a chain, and returns its length.
+func checkChain(t *testing.T, st pistore.Storage) int {
+	t.Helper()
+	n := 0
+	for e, err := range st.ScanEntries(t.Context(), pistore.ScanQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := chainTx(n).Writes[0].(pistore.InsertEntry)
+		if e.ID != want.ID || e.ParentID != want.ParentID || e.Payload != want.Payload {
+			t.Fatalf("entry %d is %+v", n, e)
+		}
+		n++
+	}
+	rows, last := 0, -1
+	for i := range n {
+		if len(chainTx(i).Writes) > 1 {
+			rows, last = rows+1, i
+		}
+	}
+	stats, err := st.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := st.Registers(t.Context(), []pistore.Address{{Namespace: "n", Key: "last"}})
+	if err != nil || int(stats.Usage.Rows) != rows || last >= 0 && (len(found) != 1 || found[0].Value != pistore.JSON(fmt.Sprint(last))) {
+		t.Fatalf("%d entries, %d usage rows, last %v: a commit is there in part; %v", n, stats.Usage.Rows, found, err)
+	}
+	return n
+}
+
+// TestSecondProcess is refused by a living owner, whom it names, and not by a
+// dead one. A reader beside the owner sees whole transactions.
+func TestSecondProcess(t *testing.T) {
+	b := NewFolder(t.TempDir(), Options{})
+	st, err := b.Create(t.Context(), pistore.Info{ID: storyID})
+	if err == nil {
+		_, err = st.Commit(t.Context(), chainTx(0))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := b.find(storyID)
+	if err == nil {
+		err = st.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, words := startChild(t, "hold", path)
+	if !words.Scan() {
+		t.Fatal("the child did not open the file")
+	}
+	_, err = b.Open(t.Context(), storyID, pistore.ReadWrite)
+	var locked *pistore.LockedError
+	if !errors.As(err, &locked) || locked.PID != cmd.Process.Pid && locked.PID != 0 {
+		t.Errorf("%v, and the owner is process %d", err, cmd.Process.Pid)
+	}
+	t.Logf("%v", err)
+	if err := b.Delete(t.Context(), storyID); !errors.Is(err, pistore.ErrLocked) {
+		t.Errorf("delete: %v", err)
+	}
+	ro, err := b.Open(t.Context(), storyID, pistore.ReadOnly)
+	if err != nil || checkChain(t, ro) != 1 {
+		t.Errorf("read-only: %v", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if _, err = b.Open(t.Context(), storyID, pistore.ReadWrite); err != nil {
+		t.Errorf("after the owner died: %v", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}

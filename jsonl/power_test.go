@@ -1,0 +1,72 @@
+package jsonl
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"pistore"
+	"pistore/disk"
+)
+
+var powerSeeds = flag.Int("power-seeds", 12, "power cuts at each disk call")
+
+var bothLevels = []pistore.Durability{pistore.Process, pistore.Power}
+
+// TestPowerCut cuts the power before each call to the disk, and forgets what was
+// not synced in several ways. At Power everything acknowledged is there; at
+// Process a prefix is, or damage with its place.
+func TestPowerCut(t *testing.T) {
+	t.Parallel()
+	digests := chainDigests(t, storyCommits)
+	for _, level := range bothLevels {
+		for name, onDisk := range map[string]int64{"": -1, " with payloads on disk": 1} {
+			t.Run(level.String()+name, func(t *testing.T) {
+				t.Parallel()
+				lost, refused, open := 0, 0, 0
+				for call, done := 0, false; !done; call++ {
+					var crashes []*disk.Memory
+					m := newMemory(t)
+					f := disk.NewFailing(m)
+					s := &story{options: fixedOptions(f, level)}
+					s.options.DiskPayloadBytes = onDisk
+					var at story
+					f.Rule(func(c disk.Call) disk.Verdict {
+						if c.N == call {
+							at = *s
+							for seed := range uint64(*powerSeeds) {
+								crashes = append(crashes, m.Crash(rand.New(rand.NewPCG(seed, uint64(call)))))
+							}
+						}
+						return disk.Verdict{}
+					})
+					if err := s.run(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if done = len(crashes) == 0; done {
+						at = *s
+						crashes = append(crashes, m.Crash(rand.New(rand.NewPCG(0, 0))))
+					}
+					if at.begun > at.acked {
+						open++
+					}
+					for seed, left := range crashes {
+						t.Run(fmt.Sprintf("call %d seed %d", call, seed), func(t *testing.T) {
+							n, corrupt := at.checkAfter(t, left, digests, level == pistore.Process)
+							if corrupt {
+								refused++
+							} else if n < at.acked {
+								lost++
+							}
+						})
+					}
+				}
+				t.Logf("%d calls during an open commit; %d cuts lost commits, %d were refused as corrupt", open, lost, refused)
+				if level == pistore.Process && lost == 0 || open == 0 {
+					t.Error("no cut lost anything: this test sees no losses")
+				}
+			})
+		}
+	}
+}
