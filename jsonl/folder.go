@@ -3,8 +3,6 @@ package jsonl
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,12 +10,10 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"pistore"
 	"pistore/disk"
-	"pistore/internal/admit"
 	"pistore/memstore"
 )
 
@@ -204,105 +200,6 @@ func (b *Folder) Open(ctx context.Context, id pistore.SessionID, mode pistore.Mo
 	return nil, fmt.Errorf("jsonl: open: %w: session %s", pistore.ErrBusy, id)
 }
 
-// Load builds a new session from an export.
-func (b *Folder) Load(ctx context.Context, rows iter.Seq2[pistore.Row, error]) (pistore.Info, error) {
-	if err := cmp.Or(b.usable(), ctx.Err()); err != nil {
-		return pistore.Info{}, err
-	}
-	l := loading{folder: b, known: memstore.NewState(pistore.Info{})}
-	err := l.run(ctx, rows)
-	switch {
-	case err != nil && l.temp != nil:
-		return pistore.Info{}, l.temp.abandon(err)
-	case err != nil:
-		return pistore.Info{}, err
-	}
-	if err := b.publish(l.temp, l.path, l.info.ID); err != nil {
-		return pistore.Info{}, fmt.Errorf("jsonl: load: %w", err)
-	}
-	l.temp.key.disown()
-	return l.info, l.temp.file.Close()
-}
-
-// loading is a load at work. What it needs of the rows before is what admission
-// asks for: ids and addresses.
-type loading struct {
-	folder *Folder
-	known  *memstore.State
-	info   pistore.Info
-	temp   *temp
-	path   string
-}
-
-func (l *loading) run(ctx context.Context, rows iter.Seq2[pistore.Row, error]) error {
-	for row, err := range admit.Rows(rows, l.known) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		if h, ok := row.(pistore.Header); ok {
-			err = l.header(h)
-		} else {
-			err = l.row(row)
-		}
-		if err != nil {
-			return fmt.Errorf("jsonl: load: %w", err)
-		}
-	}
-	if err := l.temp.sync(); err != nil {
-		return fmt.Errorf("jsonl: load: %w", err)
-	}
-	return nil
-}
-
-func (l *loading) header(h pistore.Header) error {
-	if h.Info.ID == "" {
-		return fmt.Errorf("%w: a header without a session id", pistore.ErrInvalid)
-	}
-	switch v := h.Info.StorageVersion; {
-	case v < 0:
-		return fmt.Errorf("%w: storage version %d", pistore.ErrInvalid, v)
-	case v == 0: // rows that were made, not exported
-		h.Info.StorageVersion = pistore.StorageVersion
-	case v > pistore.StorageVersion:
-		return fmt.Errorf("%w: storage version %d", pistore.ErrNewerVersion, v)
-	}
-	if h.Info.Generation == "" {
-		h.Info.Generation = string(l.folder.opts.ids().New())
-	}
-	h.Info.Format = string(V4)
-	l.info = h.Info
-	if _, err := l.folder.find(h.Info.ID); err == nil {
-		return fmt.Errorf("%w: session %s", pistore.ErrDuplicateID, h.Info.ID)
-	} else if !errors.Is(err, pistore.ErrNotFound) {
-		return err
-	}
-	var err error
-	if l.temp, l.path, err = l.folder.newFile(h.Info); err == nil {
-		l.temp.enc.header(h.Info, h.NextSeq, nil)
-	}
-	return err
-}
-
-func (l *loading) row(row pistore.Row) error {
-	w, seq, _ := writeOf(row)
-	switch known := w.(type) {
-	case pistore.InsertEntry:
-		known.Payload = ""
-		w = known
-	case pistore.InsertUsage:
-		known.Usage, known.Details = "{}", ""
-		w = known
-	case pistore.SetRegister:
-		known.Value = ""
-		w = known
-	}
-	l.known.Apply(pistore.Transaction{FirstSeq: seq, Seqs: []pistore.Seq{seq}, Writes: []pistore.Write{w}})
-	return l.temp.row(row)
-}
-
 // Delete removes a session. Handles that have it open for reading keep what they
 // show.
 func (b *Folder) Delete(ctx context.Context, id pistore.SessionID) (err error) {
@@ -396,142 +293,4 @@ func (b *Folder) Close() error {
 		err = errors.Join(err, f.Close())
 	}
 	return err
-}
-
-// find returns the file of a session.
-func (b *Folder) find(id pistore.SessionID) (string, error) {
-	files, err := b.look(noContext)
-	if err != nil {
-		return "", err
-	}
-	name := "_" + escapeID(id) + extension
-	best := ""
-	for _, path := range slices.Sorted(maps.Keys(files)) {
-		f := files[path]
-		switch named := strings.HasSuffix(path, name); {
-		case f.err == nil && f.header.ID == id && best == "":
-			best = path
-		case f.err != nil && named && !errors.Is(f.err, pistore.ErrForeignFormat) && best == "":
-			// It claims to be the one, and opening it says what is wrong with it.
-			best = path
-		}
-	}
-	if best == "" {
-		return "", fmt.Errorf("%w: session %.140q", pistore.ErrNotFound, string(id))
-	}
-	return best, nil
-}
-
-const extension = ".jsonl"
-
-// look reads the headers of all files, those that it has not read yet.
-func (b *Folder) look(ctx context.Context) (map[string]seenFile, error) {
-	var paths []string
-	entries, err := b.opts.FS.List(b.dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		path := filepath.Join(b.dir, e.Name)
-		if strings.HasSuffix(e.Name, extension) && !e.Mode.IsDir() {
-			paths = append(paths, path)
-			continue
-		}
-		below, err := b.below(path, e)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range below {
-			if strings.HasSuffix(e.Name, extension) && !e.Mode.IsDir() {
-				paths = append(paths, filepath.Join(path, e.Name))
-			}
-		}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	seen := make(map[string]seenFile, len(paths))
-	for _, path := range paths {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		st, err := b.opts.FS.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		old, known := b.seen[path]
-		if known && err == nil && old.err == nil && old.id == st.Identity && (old.id != disk.Identity{} || old.size == st.Size) {
-			seen[path] = old
-			continue
-		}
-		f := seenFile{id: st.Identity, size: st.Size}
-		f.header, f.err = readHeaderAt(b.opts.FS, path)
-		if errors.Is(f.err, pistore.ErrNotFound) {
-			continue
-		}
-		seen[path] = f
-	}
-	b.seen = seen
-	return maps.Clone(seen), nil
-}
-
-// folderName is the name that a Pi installation gives to the folder of a working
-// directory. Different directories may share one: headers tell them apart.
-func folderName(cwd string) string {
-	const most = 200
-	name := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || strings.ContainsRune(`/\:*?"<>|`, r) {
-			return '-'
-		}
-		return r
-	}, strings.TrimLeft(cwd, `/\`))
-	if len(name) > most {
-		sum := sha256.Sum256([]byte(cwd))
-		name = strings.ToValidUTF8(name[:most], "") + "-" + hex.EncodeToString(sum[:8])
-	}
-	return "--" + name + "--"
-}
-
-// fileName is the name of a new session's file.
-func fileName(info pistore.Info) string {
-	at := info.CreatedAt.Time().UTC().Format("2006-01-02T15-04-05.000Z")
-	return strings.Replace(at, ".", "-", 1) + "_" + escapeID(info.ID) + extension
-}
-
-// escapeID makes a part of a file name of a session id. Names that differ only
-// in case are one name to some file systems, and a name has a longest length.
-func escapeID(id pistore.SessionID) string {
-	const most = 120
-	var b strings.Builder
-	for i := range len(id) {
-		switch c := id[i]; {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, "%%%02x", c)
-		}
-	}
-	if b.Len() <= most {
-		return b.String()
-	}
-	sum := sha256.Sum256([]byte(id))
-	return b.String()[:most/2] + "%" + hex.EncodeToString(sum[:16])
-}
-
-// below lists a folder below this one. A folder that may not be read is
-// somebody else's.
-func (b *Folder) below(path string, e disk.Entry) ([]disk.Entry, error) {
-	switch {
-	case e.Mode.IsDir():
-	case e.Mode&fs.ModeSymlink != 0:
-		if st, err := b.opts.FS.Stat(path); err != nil || !st.Mode.IsDir() {
-			return nil, nil // it leads to no folder
-		}
-	default:
-		return nil, nil
-	}
-	entries, err := b.opts.FS.List(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil, nil
-	}
-	return entries, err
 }
