@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -75,6 +76,7 @@ func (h *session) Commit(ctx context.Context, tx pistore.Tx) (pistore.Receipt, e
 		}
 		return pistore.Receipt{}, err
 	}
+	start := time.Now()
 	receipt, b, err := h.commits.admit(tx)
 	if err != nil || b == nil {
 		return receipt, err
@@ -83,6 +85,7 @@ func (h *session) Commit(ctx context.Context, tx pistore.Tx) (pistore.Receipt, e
 	if err != nil {
 		return pistore.Receipt{}, h.store.poisoned(err)
 	}
+	h.store.eng.meter.committed(start)
 	return receipt, nil
 }
 

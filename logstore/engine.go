@@ -39,6 +39,7 @@ type engine struct {
 	cache *pebble.Cache
 	level pistore.Durability
 	water *watermark
+	meter meter
 	fs    *engineFS // nil when read-only
 	// pinned is what a read-only engine reads; else nil.
 	pinned *pinnedFS

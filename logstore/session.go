@@ -24,8 +24,10 @@ type session struct {
 }
 
 var (
-	_ pistore.Storage = (*session)(nil)
-	_ pistore.Syncer  = (*session)(nil)
+	_ pistore.Storage   = (*session)(nil)
+	_ pistore.Syncer    = (*session)(nil)
+	_ pistore.Compacter = (*session)(nil)
+	_ pistore.Verifier  = (*session)(nil)
 )
 
 // newSession makes a handle. The caller holds the catalog.

@@ -32,6 +32,8 @@ type Store struct {
 	catalog     sync.RWMutex
 	nextOrdinal ordinal
 
+	backups sync.Mutex // held while a backup is made
+
 	mu        sync.Mutex // guards what follows; nothing waits while holding it
 	open      map[pistore.SessionID]*openSession
 	handles   map[*session]struct{}

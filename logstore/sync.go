@@ -65,6 +65,7 @@ func (f *engineFile) syncForReal() error {
 	if f.closed || f.fs.dead() {
 		return f.fs.fault.err()
 	}
+	f.fs.meter.syncs.Add(1)
 	if err := f.File.SyncData(); err != nil {
 		f.fs.fault.fail("sync "+f.name, err)
 	}

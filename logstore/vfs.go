@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/wal"
@@ -34,13 +35,16 @@ type engineFS struct {
 	level pistore.Durability
 	fault *fault
 	water *watermark
-	logs  liveLogs
-	ends  map[string]int64 // where logs of an earlier owner end whose tail was cut
+	meter *meter
+	// backup is the first failed sync of a backup's folder.
+	backup atomic.Pointer[error]
+	logs   liveLogs
+	ends   map[string]int64 // where logs of an earlier owner end whose tail was cut
 }
 
 func newEngineFS(cfg engineConfig, e *engine, ends map[string]int64) *engineFS {
 	return &engineFS{
-		base: cfg.base, mem: vfs.NewMem(), dir: cfg.dir, level: cfg.level, fault: e.fault, water: e.water, ends: ends,
+		base: cfg.base, mem: vfs.NewMem(), dir: cfg.dir, level: cfg.level, fault: e.fault, water: e.water, meter: &e.meter, ends: ends,
 	}
 }
 
@@ -72,8 +76,15 @@ func (f *engineFS) kindOf(name string) fileKind {
 
 func (f *engineFS) dead() bool { return f.fault.dead.Load() }
 
+// ours tells whether a path is the database's folder or lies in it. What lies
+// elsewhere belongs to a backup, whose errors are no concern of the database.
+func (f *engineFS) ours(name string) bool { return name == f.dir || f.base.PathDir(name) == f.dir }
+
 // Create implements vfs.FS.
 func (f *engineFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if !f.ours(name) {
+		return f.base.Create(name, category)
+	}
 	if f.dead() {
 		return f.createInMemory(name, category)
 	}
@@ -149,23 +160,35 @@ func (f *engineFS) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !f.ours(name) {
+		return backupDir{file, f}, nil
+	}
 	return &engineFile{File: file, fs: f, name: name, kind: plainFile}, nil
 }
 
 // Remove implements vfs.FS.
 func (f *engineFS) Remove(name string) error {
+	if !f.ours(name) {
+		return f.base.Remove(name)
+	}
 	return f.change("remove "+name, func() error { return f.base.Remove(name) },
 		func() error { return f.mem.Remove(name) })
 }
 
 // RemoveAll implements vfs.FS.
 func (f *engineFS) RemoveAll(name string) error {
+	if !f.ours(name) {
+		return f.base.RemoveAll(name)
+	}
 	return f.change("remove "+name, func() error { return f.base.RemoveAll(name) },
 		func() error { return f.mem.RemoveAll(name) })
 }
 
 // Rename implements vfs.FS.
 func (f *engineFS) Rename(oldname, newname string) error {
+	if !f.ours(newname) {
+		return f.base.Rename(oldname, newname)
+	}
 	return f.change("rename "+oldname, func() error { return f.base.Rename(oldname, newname) },
 		func() error { return f.mem.Rename(oldname, newname) })
 }
@@ -194,7 +217,7 @@ func (f *engineFS) Link(oldname, newname string) error {
 
 // MkdirAll implements vfs.FS.
 func (f *engineFS) MkdirAll(dir string, perm os.FileMode) error {
-	if f.dead() {
+	if f.dead() && f.ours(dir) {
 		return f.mem.MkdirAll(dir, perm)
 	}
 	return f.base.MkdirAll(dir, perm)

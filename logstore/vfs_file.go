@@ -59,6 +59,7 @@ func (f *engineFile) Write(p []byte) (int, error) {
 			return n, err
 		}
 		f.written.Add(int64(n))
+		f.fs.meter.bytes.Add(int64(n))
 		return len(p), nil
 	}
 	if err := f.refuse(); err != nil {
@@ -95,6 +96,7 @@ func (f *engineFile) sync(real func() error) error {
 	}
 	f.unsynced.Store(false)
 	upTo := f.written.Load()
+	f.fs.meter.syncs.Add(1)
 	err := real()
 	if err == nil && f.kind == logFile {
 		f.fs.water.rise(f.number, upTo)
@@ -131,6 +133,7 @@ func (f *engineFile) Close() error {
 	f.closed = true
 	f.fs.logs.remove(f)
 	if f.kind == logFile && f.unsynced.Load() && !f.fs.dead() {
+		f.fs.meter.syncs.Add(1)
 		_ = f.settle("sync", f.File.SyncData())
 	}
 	err := f.File.Close()
@@ -138,6 +141,21 @@ func (f *engineFile) Close() error {
 		return f.refuse()
 	}
 	return f.settle("close", err)
+}
+
+// backupDir is a folder of a backup. The engine panics when it cannot sync one,
+// so a failure is kept for whoever makes the backup.
+type backupDir struct {
+	vfs.File
+	fs *engineFS
+}
+
+// Sync implements vfs.File.
+func (d backupDir) Sync() error {
+	if err := d.File.Sync(); err != nil {
+		d.fs.backup.CompareAndSwap(nil, &err)
+	}
+	return nil
 }
 
 // sinkFile is a log after a fault: what is written to it is gone.
