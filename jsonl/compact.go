@@ -49,7 +49,7 @@ func (f *File) compact() (result pistore.CompactResult, err error) {
 		result.BytesAfter = g.size
 		return result, nil
 	}
-	t, problem, err := g.rewritten(*g.info.Load(), f.state, f.payloads)
+	t, err := g.rewritten(*g.info.Load(), f.state, f.payloads)
 	if err != nil {
 		return result, fmt.Errorf("jsonl: compact: %w", err)
 	}
@@ -60,7 +60,6 @@ func (f *File) compact() (result pistore.CompactResult, err error) {
 	if err := g.adopt(t, f.payloads); err != nil {
 		return result, g.poison("compact", err)
 	}
-	f.ownerProblem = problem
 	return result, nil
 }
 

@@ -24,9 +24,6 @@ type File struct {
 	extra    []member    // of a header of format 4
 	unsummed bool        // of format 4, without sums
 	closed   atomic.Bool // of a writable file set under log.commit
-
-	// ownerProblem says what a rewrite could not keep, under log.commit.
-	ownerProblem string
 }
 
 var (
@@ -143,8 +140,19 @@ func (c *collector) name(im *importer) {
 	}
 }
 
-// Report returns what reading the file found beside its rows.
-func (f *File) Report() Report { return f.report }
+// Report returns what reading the file found beside its rows, and what a rewrite
+// since then could not keep.
+func (f *File) Report() Report {
+	r := f.report
+	if f.log == nil {
+		return r
+	}
+	if problem := f.log.problem.Load(); problem != nil {
+		r.Warnings++
+		r.Faults = append(slices.Clone(r.Faults), Fault{Severity: Warning, Kind: kindNotOwned, Line: 1, record: -1, Message: *problem})
+	}
+	return r
+}
 
 // LegacyID returns the id that an entry has in the file; ok is false if there
 // is no such entry.

@@ -90,7 +90,7 @@ func (b *Folder) Create(ctx context.Context, info pistore.Info) (pistore.Storage
 	if err := cmp.Or(b.usable(), ctx.Err()); err != nil {
 		return nil, fmt.Errorf("jsonl: create: %w", err)
 	}
-	ids := b.opts.ids()
+	ids := b.opts.ids
 	minted := info.ID == ""
 	if minted {
 		info.ID = pistore.SessionID(ids.New())
@@ -200,35 +200,68 @@ func (b *Folder) Open(ctx context.Context, id pistore.SessionID, mode pistore.Mo
 	return nil, fmt.Errorf("jsonl: open: %w: session %s", pistore.ErrBusy, id)
 }
 
-// Delete removes a session. Handles that have it open for reading keep what they
-// show.
-func (b *Folder) Delete(ctx context.Context, id pistore.SessionID) (err error) {
-	if err := cmp.Or(b.usable(), ctx.Err()); err != nil {
-		return fmt.Errorf("jsonl: delete: %w", err)
+// Delete removes a session, and the original that an upgrade has kept of it.
+// Handles that have it open for reading keep what they show.
+func (b *Folder) Delete(ctx context.Context, id pistore.SessionID) error {
+	for range maxAttempts {
+		if err := cmp.Or(b.usable(), ctx.Err()); err != nil {
+			return fmt.Errorf("jsonl: delete: %w", err)
+		}
+		path, err := b.find(id)
+		if err == nil {
+			path, err = b.opts.FS.Resolve(path)
+		}
+		if err != nil {
+			return fmt.Errorf("jsonl: delete: %w", err)
+		}
+		switch done, err := b.remove(path, id); {
+		case err != nil:
+			return fmt.Errorf("jsonl: delete: %w", err)
+		case done:
+			return nil
+		}
 	}
-	path, err := b.find(id)
-	if err != nil {
-		return fmt.Errorf("jsonl: delete: %w", err)
+	return fmt.Errorf("jsonl: delete: %w: session %s", pistore.ErrBusy, id)
+}
+
+// remove removes a file that nobody owns. It returns false if another file took
+// the name meanwhile.
+func (b *Folder) remove(path string, id pistore.SessionID) (done bool, err error) {
+	f, st, err := openAs(b.opts.FS, path, disk.Append)
+	if errors.Is(err, pistore.ErrNotFound) {
+		return false, nil
 	}
-	f, _, err := openAs(b.opts.FS, path, disk.Append)
 	if err != nil {
-		return err
+		return false, err
 	}
 	key, err := own(b.opts.FS, path, f, b.opts.Clock.Read())
 	if err != nil {
-		return fmt.Errorf("jsonl: delete: %w", errors.Join(err, f.Close()))
+		return false, errors.Join(err, f.Close())
 	}
 	defer func() {
 		key.disown()
 		err = errors.Join(err, f.Close())
 	}()
+	named, err := b.opts.FS.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && named.Identity != st.Identity:
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	for _, suffix := range []string{".v3", ".v4"} {
+		h, err := readHeaderAt(b.opts.FS, path+suffix)
+		if err != nil || h.ID != id {
+			continue // some other file
+		}
+		if err := b.opts.FS.Remove(path + suffix); err != nil {
+			return false, err
+		}
+	}
 	if err := b.opts.FS.Remove(path); err != nil {
-		return fmt.Errorf("jsonl: delete: %w", err)
+		return false, err
 	}
-	if err := syncDirOf(b.opts, path); err != nil {
-		return fmt.Errorf("jsonl: delete: %w", err)
-	}
-	return nil
+	return true, syncDirOf(b.opts, path)
 }
 
 // List yields every session by id. Files whose header cannot be read are named

@@ -78,7 +78,7 @@ func (l *loading) header(h pistore.Header) error {
 		return fmt.Errorf("%w: storage version %d", pistore.ErrNewerVersion, v)
 	}
 	if h.Info.Generation == "" {
-		h.Info.Generation = string(l.folder.opts.ids().New())
+		h.Info.Generation = string(l.folder.opts.ids.New())
 	}
 	h.Info.Format = string(V4)
 	l.info = h.Info

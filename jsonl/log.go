@@ -32,7 +32,8 @@ type log struct {
 	// written.
 	upgrade string // what the original is named after its name
 
-	fault atomic.Pointer[error] // why the store is poisoned, nil: it is not
+	problem atomic.Pointer[string] // what a rewrite could not keep, nil: nothing
+	fault   atomic.Pointer[error]  // why the store is poisoned, nil: it is not
 }
 
 // poison makes every later call fail, and returns what this one fails with.
@@ -132,9 +133,9 @@ func (g *log) upgradeFile(state *memstore.State, p *payloads) error {
 	info := *g.info.Load()
 	info.Format = string(V4)
 	if info.Generation == "" {
-		info.Generation = string(g.opts.ids().New())
+		info.Generation = string(g.opts.ids.New())
 	}
-	t, _, err := g.rewritten(info, state, p)
+	t, err := g.rewritten(info, state, p)
 	if err != nil {
 		return err
 	}
@@ -151,25 +152,28 @@ func (g *log) upgradeFile(state *memstore.State, p *payloads) error {
 	return g.adopt(t, p)
 }
 
-// rewritten writes the state as a new file, ready to be published. Problem says
-// what of the old file could not be kept.
-func (g *log) rewritten(info pistore.Info, state *memstore.State, p *payloads) (t *temp, problem string, err error) {
+// rewritten writes the state as a new file, ready to be published.
+func (g *log) rewritten(info pistore.Info, state *memstore.State, p *payloads) (t *temp, err error) {
 	cleanTemps(g.opts, g.path)
 	like, err := g.src.Stat()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if t, err = newTemp(g.opts, g.path); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	t.keep = p != nil
-	if problem, err = t.imitate(like); err == nil {
+	problem, err := t.imitate(like)
+	if problem != "" {
+		g.problem.Store(&problem)
+	}
+	if err == nil {
 		err = t.rows(info, state.NextSeq(), g.extra, p.exported(state.Export(noContext)))
 	}
 	if err != nil {
-		return nil, "", t.abandon(err)
+		return nil, t.abandon(err)
 	}
-	return t, problem, nil
+	return t, nil
 }
 
 // adopt goes on in a file that has taken the place of the one that was open.

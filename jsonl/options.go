@@ -31,6 +31,8 @@ type Options struct {
 	// DiskPayloadBytes is the size of a file from which on payloads of entries
 	// are left on disk; 0: 16 MiB, negative: never.
 	DiskPayloadBytes int64
+
+	ids *pistore.IDs // one mint, since Rand is not safe for concurrent use
 }
 
 const (
@@ -51,10 +53,9 @@ func (o Options) complete() Options {
 	if o.DiskPayloadBytes == 0 {
 		o.DiskPayloadBytes = defaultDiskPayloadBytes
 	}
+	o.ids = pistore.NewIDs(o.Clock, o.Rand)
 	return o
 }
-
-func (o Options) ids() *pistore.IDs { return pistore.NewIDs(o.Clock, o.Rand) }
 
 // onDisk reports whether a file of this size leaves its payloads where they are.
 func (o Options) onDisk(size int64) bool {

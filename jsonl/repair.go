@@ -59,7 +59,7 @@ func repair(ctx context.Context, from, to string, o Options, ro RepairOptions) (
 		return rep, err
 	}
 	rep.Info = f.Info()
-	rep.Info.Format, rep.Info.Generation = string(V4), string(o.ids().New())
+	rep.Info.Format, rep.Info.Generation = string(V4), string(o.ids.New())
 	if rep.Stats, err = f.Stats(ctx); err != nil {
 		return rep, err
 	}

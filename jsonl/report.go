@@ -87,10 +87,11 @@ const (
 	kindSchema        = "schema"
 
 	// Of format 4 only.
-	kindSum     = "bad-sum"
-	kindShape   = "bad-write"
-	kindSeq     = "seq-order"
-	kindLeftOut = "left-out" // a warning
+	kindSum      = "bad-sum"
+	kindShape    = "bad-write"
+	kindSeq      = "seq-order"
+	kindLeftOut  = "left-out"       // a warning
+	kindNotOwned = "owner-not-kept" // a warning
 )
 
 // Report is what reading a file found beside its rows.
