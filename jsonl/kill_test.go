@@ -252,3 +252,43 @@ func TestSecondProcess(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadBesideWriter opens a file again and again while another process commits
+// to it and compacts it: each opening shows whole transactions, and never fewer
+// than the one before.
+func TestReadBesideWriter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd, words := startChild(t, "process", dir)
+	if !words.Scan() {
+		t.Fatal("the child did not begin")
+	}
+	go func() {
+		for words.Scan() { // so that it is not held up
+		}
+	}()
+	b := NewFolder(dir, Options{DiskPayloadBytes: 1})
+	seen := 0
+	for range 60 {
+		st, err := b.Open(t.Context(), storyID, pistore.ReadOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := checkChain(t, st)
+		if n < seen {
+			t.Errorf("%d commits after %d", n, seen)
+		}
+		seen = n
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d commits seen", seen)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if seen == 0 {
+		t.Error("the writer did nothing")
+	}
+}

@@ -1,6 +1,7 @@
 package jsonl
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -129,5 +130,62 @@ func TestPowerCutUpgrade(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestPowerCutLoad cuts the power before each call of a load: the session is
+// whole or absent, and there when the load has returned.
+func TestPowerCutLoad(t *testing.T) {
+	t.Parallel()
+	text, digests := chainFile(t, 5)
+	from := newMemory(t)
+	writeOn(t, from, storyDir+"/from.jsonl", text)
+	source, err := OpenFile(t.Context(), storyDir+"/from.jsonl", pistore.ReadOnly, fixedOptions(from, pistore.Process))
+	if err != nil {
+		t.Fatal(err)
+	}
+	absent, whole := 0, 0
+	for call, hit := 0, true; hit; call++ {
+		hit = false
+		m := newMemory(t)
+		f := disk.NewFailing(m)
+		var crashes []*disk.Memory
+		f.Rule(func(c disk.Call) disk.Verdict {
+			if c.N == call {
+				hit = true
+				for seed := range uint64(*powerSeeds) {
+					crashes = append(crashes, m.Crash(rand.New(rand.NewPCG(seed, uint64(call)))))
+				}
+			}
+			return disk.Verdict{}
+		})
+		if _, err := NewFolder(storyDir, fixedOptions(f, pistore.Process)).Load(t.Context(), source.Export(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if !hit {
+			crashes = append(crashes, m.Crash(rand.New(rand.NewPCG(0, 0))))
+		}
+		for _, left := range crashes {
+			b := NewFolder(storyDir, fixedOptions(left, pistore.Process))
+			st, err := b.Open(t.Context(), storyID, pistore.ReadWrite)
+			switch {
+			case errors.Is(err, pistore.ErrNotFound) && hit:
+				absent++
+				// What is left over is in nobody's way.
+				if _, err := b.Load(t.Context(), source.Export(t.Context())); err != nil {
+					t.Errorf("call %d: loading again: %v", call, err)
+				}
+			case err != nil:
+				t.Errorf("call %d: %v", call, err)
+			case digest(t, st) != digests[5]:
+				t.Errorf("call %d: a part of the session", call)
+			default:
+				whole++
+			}
+		}
+	}
+	t.Logf("absent %d times, whole %d times", absent, whole)
+	if absent == 0 || whole == 0 {
+		t.Error("this test does not see both")
 	}
 }
