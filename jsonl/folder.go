@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"pistore"
@@ -136,9 +137,36 @@ func (b *Folder) newFile(info pistore.Info) (t *temp, path string, err error) {
 	if err := b.opts.FS.SyncDir(root); err != nil {
 		return nil, "", err
 	}
+	// Under the lock nobody cleans away what is created and not locked yet.
+	lock, err := b.opts.FS.LockDir(b.dir)
+	if err != nil {
+		return nil, "", err
+	}
+	defer lock.Close() // it holds nothing
+	b.cleanStale(dir)
 	path = filepath.Join(dir, fileName(info))
 	t, err = newTemp(b.opts, path)
 	return t, path, err
+}
+
+// cleanStale removes what a crash left of sessions that were never published.
+// What was left of one that exists is removed by its next owner. The caller holds
+// the lock of the folder.
+func (b *Folder) cleanStale(dir string) {
+	entries, err := b.opts.FS.List(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name, isTemp := strings.CutSuffix(e.Name, ".0"+tempSuffix)
+		if !isTemp || len(name) < 2 || len(name) > maxTempBase {
+			continue
+		}
+		path := filepath.Join(dir, name[1:])
+		if _, err := b.opts.FS.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			cleanTemps(b.opts, path)
+		}
+	}
 }
 
 // publish gives a new session its name, unless its id is in use. The lock of the

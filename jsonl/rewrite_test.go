@@ -218,6 +218,32 @@ func TestRewriteKeeps(t *testing.T) {
 	}
 }
 
+// TestStaleTemps removes what crashes left of sessions that were never published,
+// and nothing that somebody is writing.
+func TestStaleTemps(t *testing.T) {
+	b, _, path := openChain(t, 1, Options{})
+	dir := filepath.Dir(path)
+	stale := filepath.Join(dir, ".gone.jsonl.0"+tempSuffix)
+	write(t, stale, "left by a crash")
+	o := Options{}.complete()
+	live, err := newTemp(o, filepath.Join(dir, "live.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Create(t.Context(), pistore.Info{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(stale); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if _, err := os.Stat(live.name); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(live.abandon(nil), b.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOwners keeps a second opener out across a rewrite, and under another name
 // of the file.
 func TestOwners(t *testing.T) {

@@ -28,13 +28,15 @@ type temp struct {
 const (
 	tempSuffix = ".pistore-tmp"
 	maxTemps   = 16
-	flushBytes = 256 << 10
+	// maxTempBase bounds what a temporary name has of the name that it is for.
+	maxTempBase = 200
+	flushBytes  = 256 << 10
 )
 
 // tempName returns the n-th name of what is written for a file.
 func tempName(path string, n int) string {
 	dir, base := filepath.Split(path)
-	return fmt.Sprintf("%s.%s.%d%s", dir, base[:min(len(base), 200)], n, tempSuffix)
+	return fmt.Sprintf("%s.%s.%d%s", dir, base[:min(len(base), maxTempBase)], n, tempSuffix)
 }
 
 // newTemp creates a file that will become path. It is owned from the start, so
