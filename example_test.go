@@ -2,6 +2,7 @@ package pistore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -70,10 +71,10 @@ func Example_run() {
 	defer h.Close(ctx)
 	lane := must(h.Lane(ctx, "main"))
 	run, err := lane.Resume(ctx) // what a crash left, or
-	if err != nil {
-		run = must(lane.Prompt(ctx, harness.Prompt{Text: "Greet Ada."}))
+	if errors.Is(err, harness.ErrNothingToResume) {
+		run, err = lane.Prompt(ctx, harness.Prompt{Text: "Greet Ada."})
 	}
-	result := must(run.Wait(ctx))
+	result := must(must(run, err).Wait(ctx))
 	fmt.Println(result.Ended.Outcome)
 	// Output: completed
 }

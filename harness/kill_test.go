@@ -88,7 +88,10 @@ func killHarness(dir string, id pistore.SessionID, w io.Writer) (*harness.Harnes
 			if err != nil {
 				return tool.Result{}, err
 			}
-			_, err = fmt.Fprintln(f, call.IdempotencyKey)
+			// The model's own id of the call: a harness that started it anew under
+			// another reserved id would be seen.
+			_, err = fmt.Fprintf(f, "%s/%s\n", id, call.ID)
+			time.Sleep(time.Millisecond) // a tool takes its time, so that some are killed inside
 			return tool.Text("left a line in " + name), errors.Join(err, f.Close())
 		}
 	}

@@ -41,6 +41,9 @@ func checkFolder(base vfs.FS, dir string) (bool, error) {
 			if err := checkFormat(base, dir); err != nil {
 				return false, err
 			}
+			if err := checkMarker(dir, names); err != nil {
+				return false, err
+			}
 			return true, checkEngineFormat(dir, names)
 		case lockName, ownerName, formatTmpName:
 			// What a creation that was cut short leaves.
@@ -75,6 +78,24 @@ func checkFormat(base vfs.FS, dir string) error {
 			dir, pistore.ErrNewerVersion, version, layoutVersion)
 	}
 	return nil
+}
+
+// checkMarker refuses tables without the marker that names their MANIFEST: the
+// engine would take the folder for a new one and remove them. A creation that
+// was cut short has no tables yet.
+func checkMarker(dir string, names []string) error {
+	tables := false
+	for _, name := range names {
+		if strings.HasPrefix(name, "marker.manifest.") {
+			return nil
+		}
+		tables = tables || strings.HasSuffix(name, ".sst")
+	}
+	if !tables {
+		return nil
+	}
+	return &pistore.CorruptError{Backend: backendName, Place: dir,
+		Problem: "it holds tables, and the file marker.manifest.* that leads to them is missing; restore that file from a copy; nothing was changed"}
 }
 
 // checkEngineFormat refuses a database that a newer engine has upgraded.
