@@ -291,16 +291,16 @@ func (d *drive) stream(about About, pend *registers.AssistantPending, req provid
 	defer d.h.handler(name)()
 	updates := &reports{d: d}
 	defer updates.end()
-	defer func() {
-		if r := recover(); r != nil {
-			err := fmt.Errorf("panic: %v", r)
-			d.l.emit(HandlerError{about, name, err})
-			resp = provider.Response{Message: provider.Empty(req, "", session.StopError, "The provider failed: "+err.Error())}
-		}
-	}()
-	return d.h.env.providers[req.Model.Provider].Stream(d.ctx, req, func(delta provider.Delta) {
-		updates.emit(MessageUpdate{about, pend.ResponseEntryID, delta})
+	err := apart(func() {
+		resp = d.h.env.providers[req.Model.Provider].Stream(d.ctx, req, func(delta provider.Delta) {
+			updates.emit(MessageUpdate{about, pend.ResponseEntryID, delta})
+		})
 	})
+	if err != nil {
+		d.l.emit(HandlerError{about, name, err})
+		resp = provider.Response{Message: provider.Empty(req, "", session.StopError, "The provider failed: "+err.Error())}
+	}
+	return resp
 }
 
 // reports are what application code tells while it runs. Behind its end, and
@@ -375,20 +375,22 @@ func (d *drive) execute(about About, id pistore.ID, call session.ToolCall) (resu
 	if !ok {
 		return errorResult(fmt.Sprintf("There is no tool named %q.", call.Name))
 	}
-	defer d.h.handler("tool " + call.Name)()
+	name := "tool " + call.Name
+	defer d.h.handler(name)()
 	updates := &reports{d: d}
 	defer updates.end()
-	defer func() {
-		if r := recover(); r != nil {
-			d.l.emit(HandlerError{about, "tool " + call.Name, fmt.Errorf("panic: %v", r)})
-			result = errorResult(fmt.Sprintf("The tool failed: panic: %v", r))
-		}
-	}()
-	out, err := t.Execute(d.ctx, tool.Call{
-		ID: call.ID, Arguments: call.Arguments, IdempotencyKey: string(id),
-		Progress: func(text string) { updates.emit(ToolUpdate{about, id, text}) },
+	err := apart(func() {
+		out, err := t.Execute(d.ctx, tool.Call{
+			ID: call.ID, Arguments: call.Arguments, IdempotencyKey: string(id),
+			Progress: func(text string) { updates.emit(ToolUpdate{about, id, text}) },
+		})
+		result = settledResult(call, out, err)
 	})
-	return settledResult(call, out, err)
+	if err != nil {
+		d.l.emit(HandlerError{about, name, err})
+		result = errorResult("The tool failed: " + err.Error())
+	}
+	return result
 }
 
 // sleep waits until a retry is due.
@@ -426,6 +428,25 @@ func (l *Lane) deliver() {
 			l.hand(ev)
 		}
 	}()
+}
+
+// apart runs application code in a goroutine of its own and waits for it. What
+// ends that goroutine (a panic; runtime.Goexit, and with it the FailNow of a
+// test) comes back as an error and takes no lane along.
+func apart(code func()) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errors.New("it ended its goroutine (runtime.Goexit)")
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("panic: %v", r)
+			}
+			ended <- err
+		}()
+		code()
+		err = nil
+	}()
+	return <-ended
 }
 
 // handler counts application code in, by name, and returns what counts it out.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -358,19 +359,26 @@ func TestPromptIsNotKeptDelivering(t *testing.T) {
 	r.check(r.h.Close(r.ctx))
 }
 
-// A listener that panics is told of it, and nothing else changes.
-func TestListenerPanics(t *testing.T) {
+// A listener that panics, or ends its goroutine, is told of it, and nothing else
+// changes.
+func TestListenerThrows(t *testing.T) {
+	for name, throw := range map[string]func(){"panic": func() { panic("out of cheese") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) { testListenerThrows(t, name, throw) })
+	}
+}
+
+func testListenerThrows(t *testing.T, word string, throw func()) {
 	quiet := newRig(t, config{script: toolRun, tools: registers.Sequential})
 	quiet.completed(quiet.prompt("go"))
 	errs := 0
 	r := newRig(t, config{script: toolRun, tools: registers.Sequential, onEvent: func(ev harness.Event) {
 		if ev, ok := ev.(harness.HandlerError); ok {
 			errs++
-			if ev.Handler != "listener" || ev.Lane != "main" || !strings.Contains(ev.Err.Error(), "out of cheese") {
+			if ev.Handler != "listener" || ev.Lane != "main" || !strings.Contains(ev.Err.Error(), word) {
 				t.Errorf("heard %+v", ev)
 			}
 		}
-		panic("out of cheese")
+		throw()
 	}})
 	r.completed(r.prompt("go"))
 	r.check(r.h.Close(r.ctx))

@@ -92,6 +92,9 @@ type Harness struct {
 // close, after the harness. It touches nothing: lanes are restored when they
 // are asked for. Errors match pistore.ErrInvalid.
 func New(storage pistore.Storage, o Options) (*Harness, error) {
+	if storage == nil {
+		return nil, fmt.Errorf("harness: %w: no storage", pistore.ErrInvalid)
+	}
 	env, err := newEnvironment(o)
 	if err != nil {
 		return nil, fmt.Errorf("harness: %w", err)
@@ -203,7 +206,10 @@ func (h *Harness) Close(ctx context.Context) error {
 	case <-still:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("harness: closed with handlers abandoned: %s: %w", h.handlers(), ctx.Err())
+		if names := h.handlers(); names != "" {
+			return fmt.Errorf("harness: closed with handlers abandoned: %s: %w", names, ctx.Err())
+		}
+		return fmt.Errorf("harness: closed before its lanes were still: %w", ctx.Err())
 	}
 }
 

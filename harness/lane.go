@@ -378,17 +378,16 @@ func (l *Lane) emit(ev Event) {
 	l.deliver()
 }
 
-// hand gives an event to the listener, whose panics end with it.
+// hand gives an event to the listener, whose failure ends with it.
 func (l *Lane) hand(ev Event) {
 	defer l.h.handler("listener")()
-	defer func() {
-		if r := recover(); r != nil {
-			if _, failing := ev.(HandlerError); !failing {
-				l.hand(HandlerError{About{Lane: l.name}, "listener", fmt.Errorf("panic: %v", r)})
-			}
-		}
-	}()
-	l.h.onEvent(ev)
+	err := apart(func() { l.h.onEvent(ev) })
+	if err == nil {
+		return
+	}
+	if _, failing := ev.(HandlerError); !failing {
+		l.hand(HandlerError{About{Lane: l.name}, "listener", err})
+	}
 }
 
 // eventQueue keeps events in order; they are handed on one at a time.

@@ -17,18 +17,17 @@ import (
 
 // buildRequest projects the conversation up to the leaf into a request. What
 // is stored and has no projection, and a projector that panics, is ErrInvalid.
-func (h *Harness) buildRequest(ctx context.Context, leaf pistore.ID, pend *registers.AssistantPending) (req provider.Request, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: panic: %v", pistore.ErrInvalid, r)
-		}
-	}()
+func (h *Harness) buildRequest(ctx context.Context, leaf pistore.ID, pend *registers.AssistantPending) (provider.Request, error) {
 	c := pend.Context
-	req = provider.Request{
+	req := provider.Request{
 		Model: c.Configuration.Model, ThinkingLevel: c.Configuration.ThinkingLevel, System: h.system,
 		Options: c.StreamOptions, MaxOutputTokens: pend.IntendedOutputLimit, Attempt: pend.Attempt,
 	}
-	projected, err := session.ProjectBranch(ctx, h.storage, leaf, h.projectors)
+	var projected []session.ProjectedMessage
+	var err error
+	if failed := apart(func() { projected, err = session.ProjectBranch(ctx, h.storage, leaf, h.projectors) }); failed != nil {
+		return req, fmt.Errorf("%w: %w", pistore.ErrInvalid, failed)
+	}
 	if err != nil {
 		return req, err
 	}

@@ -3,6 +3,7 @@ package harness_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -300,13 +301,19 @@ func TestOddNumbersOfProviders(t *testing.T) {
 	}
 }
 
-// A provider that panics fails its run, or the attempt to start one, and
-// nothing else.
-func TestProviderPanics(t *testing.T) {
+// A provider that panics, or ends its goroutine, fails its run and nothing else.
+func TestProviderThrows(t *testing.T) {
+	for name, throw := range map[string]func(){"panic": func() { panic("out of cheese") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) { testProviderThrows(t, throw) })
+	}
+}
+
+func testProviderThrows(t *testing.T, throw func()) {
 	var heard []harness.HandlerError
 	p := &funcProvider{stream: func(_ context.Context, _ provider.Request, deltas func(provider.Delta)) provider.Response {
 		deltas(provider.TextDelta{Text: "Hm"})
-		panic("out of cheese")
+		throw()
+		return provider.Response{}
 	}}
 	r := newRig(t, config{provider: p, onEvent: func(ev harness.Event) {
 		if ev, ok := ev.(harness.HandlerError); ok {

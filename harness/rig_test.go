@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -263,6 +264,10 @@ func (w *world) tools() []tool.Tool {
 		}},
 		{Name: "panic", Description: "Panics.", Parameters: anyObject, Execute: func(context.Context, tool.Call) (tool.Result, error) {
 			panic("out of cheese")
+		}},
+		{Name: "exit", Description: "Ends its goroutine.", Parameters: anyObject, Execute: func(context.Context, tool.Call) (tool.Result, error) {
+			runtime.Goexit()
+			return tool.Result{}, nil
 		}},
 	}
 }

@@ -107,6 +107,15 @@ func TestToolRows(t *testing.T) {
 			result: "The tool failed: panic: out of cheese",
 		},
 		{
+			name: "tool that ends its goroutine", step: calls("exit"),
+			want: []string{
+				"entry assistant toolUse; lane.leaf; usage; op.tool_args; op.state tools [effect_pending never]",
+				"entry toolResult; lane.leaf; delete op.tool_args; " + intent,
+				end,
+			},
+			result: "The tool failed: it ended its goroutine",
+		},
+		{
 			name: "tool that may run again", step: calls("lookup"),
 			want: []string{
 				"entry assistant toolUse; lane.leaf; usage; op.tool_args; op.state tools [effect_pending safe]",
