@@ -113,18 +113,48 @@ func (j JSON) Members() iter.Seq2[string, JSON] {
 }
 
 func (j JSON) members(yield func(string, JSON) bool) {
+	j.rawMembers(func(name, value JSON) bool {
+		text, ok := name.Text()
+		return ok && yield(text, value)
+	})
+}
+
+// RawMembers is [JSON.Members] with the names as they stand in the text, quotes
+// and escapes included, so that members can be written elsewhere byte for byte.
+func (j JSON) RawMembers() iter.Seq2[JSON, JSON] {
+	return func(yield func(JSON, JSON) bool) { j.rawMembers(yield) }
+}
+
+func (j JSON) rawMembers(yield func(name, value JSON) bool) {
 	if !j.IsObject() {
 		return
 	}
 	for i := 1; i < len(j) && j[i] == '"'; i++ { // i++ passes a comma
 		colon := valueEnd([]byte(j), i)
-		name, ok := j[i:colon].Text()
-		if !ok || colon == len(j) {
+		if colon >= len(j) {
 			return
 		}
+		name := j[i:colon]
 		i = valueEnd([]byte(j), colon+1)
 		if !yield(name, j[colon+1:i]) {
 			return
+		}
+	}
+}
+
+// Elements yields the elements of an array in order, and nothing for any other
+// value.
+func (j JSON) Elements() iter.Seq[JSON] {
+	return func(yield func(JSON) bool) {
+		if len(j) < len("[0]") || j[0] != '[' {
+			return
+		}
+		for i := 1; i < len(j); i++ { // i++ passes a comma
+			start := i
+			i = valueEnd([]byte(j), i)
+			if i <= start || !yield(j[start:i]) {
+				return
+			}
 		}
 	}
 }

@@ -219,6 +219,40 @@ func TestJSONMembers(t *testing.T) {
 	}
 }
 
+// Raw members put together again give the object back, byte for byte.
+func TestJSONRawMembers(t *testing.T) {
+	for _, text := range []JSON{
+		`{}`, `{"a":1}`, `{"\u0061":"\ud800","a":[1,{"b":2}],"a":{}}`, `{"a\"":"\\","\\":"\"","b,}:":true}`, `{"":null}`,
+	} {
+		var parts []string
+		for name, value := range text.RawMembers() {
+			parts = append(parts, string(name)+":"+string(value))
+		}
+		if got := "{" + strings.Join(parts, ",") + "}"; got != string(text) {
+			t.Errorf("raw members of %s: %s", text, got)
+		}
+	}
+}
+
+func TestJSONElements(t *testing.T) {
+	for _, test := range []struct {
+		list JSON
+		want []JSON
+	}{
+		{`[]`, nil}, {``, nil}, {`{}`, nil}, {`[`, nil}, {`"[1]"`, nil}, {`[1]`, []JSON{"1"}},
+		{`[[],{},"a,]\"","\\",null]`, []JSON{"[]", "{}", `"a,]\""`, `"\\"`, "null"}},
+		{`[[1,[2,3]],{"a":[4,"]"]}]`, []JSON{"[1,[2,3]]", `{"a":[4,"]"]}`}},
+	} {
+		got := slices.Collect(test.list.Elements())
+		if !slices.Equal(got, test.want) {
+			t.Errorf("elements of %s: %q, want %q", test.list, got, test.want)
+		}
+		for range test.list.Elements() {
+			break // stops early
+		}
+	}
+}
+
 func TestJSONMember(t *testing.T) {
 	const text = JSON(`{"ID":1,"id":2,"Id":3,"\u0073eq":4,"ſeq":5,"a":{"deep":6},"id":7,"iD":8,"x":null}`)
 	for _, test := range []struct {

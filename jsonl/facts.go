@@ -114,7 +114,7 @@ func (im *importer) settings(r *Report) {
 		case typ == typeToolsChange && !tools:
 			tools = true
 			names, _ := body.Member("activeToolNames")
-			for e := range registers.Elements(names) {
+			for e := range names.Elements() {
 				if s, ok := e.Text(); ok {
 					r.ActiveTools = append(r.ActiveTools, strings.Clone(s))
 				}

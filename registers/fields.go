@@ -389,7 +389,7 @@ func each[T any](f *fields, name string, p *[]T, read func(*step, pistore.JSON, 
 		f.fail(at, "is %s instead of a list", kindOf(v))
 		return
 	}
-	for e := range Elements(v) {
+	for e := range v.Elements() {
 		var t T
 		read(&step{up: at, index: len(*p)}, e, &t)
 		*p = append(*p, t)

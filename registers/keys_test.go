@@ -157,25 +157,3 @@ func TestWhatAStateNames(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-func TestElements(t *testing.T) {
-	for _, r := range []struct {
-		list pistore.JSON
-		want []pistore.JSON
-	}{
-		{`[]`, nil}, {``, nil}, {`{}`, nil}, {`[1]`, []pistore.JSON{"1"}}, {`[[],{},"a,]\"","\\",null]`, []pistore.JSON{"[]", "{}", `"a,]\""`, `"\\"`, "null"}},
-		{`[[1,[2,3]],{"a":[4,"]"]}]`, []pistore.JSON{"[1,[2,3]]", `{"a":[4,"]"]}`}},
-		{`[1,"`, []pistore.JSON{"1"}},
-	} {
-		var got []pistore.JSON
-		for e := range Elements(r.list) {
-			got = append(got, e)
-		}
-		if diff := cmp.Diff(r.want, got); diff != "" {
-			t.Errorf("%s: %s", r.list, diff)
-		}
-		for range Elements(r.list) {
-			break // stops early
-		}
-	}
-}

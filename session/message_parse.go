@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"pistore"
-	"pistore/registers"
 )
 
 // ParseMessage returns the view of a stored message. Members that the view does
@@ -300,7 +299,7 @@ func (p *parser) list(at string, v pistore.JSON) []pistore.JSON {
 	if !strings.HasPrefix(string(v), "[") && v != "null" && v != "" {
 		p.fail(at, "is no list")
 	}
-	return slices.Collect(registers.Elements(v))
+	return slices.Collect(v.Elements())
 }
 
 func (p *parser) member(at string, v pistore.JSON, name string) string {
