@@ -70,6 +70,9 @@ type ScanQuery struct {
 	ToSeq      Seq       // inclusive; 0: to the last
 	Order      Order     // Natural: rising seq; Reversed: falling seq
 	Limit      int       // 0: no limit
+	// StructureOnly, entries only, leaves Payload empty, which backends that
+	// keep structure apart answer without reading payloads.
+	StructureOnly bool
 }
 
 // Check returns an error matching ErrInvalid unless the query is well formed.

@@ -87,7 +87,14 @@ func (m *model) branch(q pistore.BranchQuery) ([]pistore.Entry, error) {
 }
 
 func (m *model) scanEntries(q pistore.ScanQuery) ([]pistore.Entry, error) {
-	return scan(m.entries, q, func(e pistore.Entry) bool { return passes(e, q.Type, q.CustomType) })
+	all, err := scan(m.entries, q, func(e pistore.Entry) bool { return passes(e, q.Type, q.CustomType) })
+	if q.StructureOnly {
+		all = slices.Clone(all)
+		for i := range all {
+			all[i].Payload = ""
+		}
+	}
+	return all, err
 }
 
 func (m *model) scanUsage(q pistore.ScanQuery) ([]pistore.UsageRow, error) {

@@ -243,6 +243,11 @@ func readMutants() []mutant {
 				q.StructureOnly = false
 				return drain(s.Storage.Branch(c, q))
 			}}},
+		{name: "keeps payloads in a scan of the structure", rows: []string{"QRY-28"}, model: true,
+			defect: defect{scan: func(s *broken, c ctx, q pistore.ScanQuery) ([]pistore.Entry, error) {
+				q.StructureOnly = false
+				return drain(s.Storage.ScanEntries(c, q))
+			}}},
 		{name: "answers an unknown start with nothing", rows: []string{"QRY-12"}, model: true,
 			defect: defect{branch: func(s *broken, c ctx, q pistore.BranchQuery) ([]pistore.Entry, error) {
 				all, err := drain(s.Storage.Branch(c, q))
@@ -253,7 +258,7 @@ func readMutants() []mutant {
 			}}},
 		{name: "filters a scan after the limit", rows: []string{"QRY-23"}, model: true,
 			defect: defect{scan: func(s *broken, c ctx, q pistore.ScanQuery) ([]pistore.Entry, error) {
-				all, err := drain(s.Storage.ScanEntries(c, pistore.ScanQuery{FromSeq: q.FromSeq, ToSeq: q.ToSeq, Order: q.Order, Limit: q.Limit}))
+				all, err := drain(s.Storage.ScanEntries(c, pistore.ScanQuery{FromSeq: q.FromSeq, ToSeq: q.ToSeq, Order: q.Order, Limit: q.Limit, StructureOnly: q.StructureOnly}))
 				return slices.DeleteFunc(all, func(e pistore.Entry) bool { return !q.Keeps(e) }), err
 			}}},
 		{name: "ends a scan in front of its last seq", rows: []string{"QRY-21", "QRY-22", "LOD-05"}, model: true,

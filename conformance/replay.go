@@ -227,6 +227,7 @@ func (x *machine) readScan() (what, why string) {
 	if x.rng.IntN(5) == 0 {
 		q.CustomType = pick(x.rng, customTypes)
 	}
+	q.StructureOnly = x.rng.IntN(3) == 0
 	got, err := drain(x.st.ScanEntries(x.p.ctx, q))
 	want, wantErr := x.m.scanEntries(q)
 	return "scan of entries", differIn(fmt.Sprintf("scan of entries %+v", q), got, err, want, wantErr)

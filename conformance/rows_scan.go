@@ -24,6 +24,8 @@ func scanRows() []row {
 			advice: "leave absent ids and ids of usage rows out without an error, and return a repeated id once", check: entriesByID},
 		{id: "QRY-27", title: "an empty session answers every query",
 			advice: "no rows are no error", check: emptySession},
+		{id: "QRY-28", title: "a scan of the structure has no payloads and all else",
+			advice: "with StructureOnly yield the same entries, in the same order, each with an empty Payload", check: scanStructure},
 	}
 }
 
@@ -95,6 +97,21 @@ func scanUsageRows(p *probe) {
 			got = append(got, u.ID)
 		}
 		equal(p, fmt.Sprintf("scan of usage %+v", c.q), got, c.want)
+	}
+}
+
+func scanStructure(p *probe) {
+	s := p.session()
+	at := s.tree()
+	for _, q := range []pistore.ScanQuery{
+		{}, {Order: pistore.Reversed, Limit: 3}, {CustomType: "a"}, {FromSeq: at["x2"], ToSeq: at["m5"], Type: pistore.TypeMessage},
+	} {
+		want := s.scanEntries(q)
+		for i := range want {
+			want[i].Payload = ""
+		}
+		q.StructureOnly = true
+		equal(p, fmt.Sprintf("structure of the entries %+v", q), s.scanEntries(q), want)
 	}
 }
 

@@ -134,6 +134,9 @@ func (f *File) Branch(ctx context.Context, q pistore.BranchQuery) iter.Seq2[pist
 
 // ScanEntries yields entries by seq.
 func (f *File) ScanEntries(ctx context.Context, q pistore.ScanQuery) iter.Seq2[pistore.Entry, error] {
+	if q.StructureOnly {
+		return whileOpen(f, f.state.ScanEntries(ctx, q))
+	}
 	return whileOpen(f, f.payloads.filled(f.state.ScanEntries(ctx, q)))
 }
 

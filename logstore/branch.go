@@ -51,7 +51,7 @@ type walk struct {
 	kept int         // rows that were handed out
 }
 
-// entryTable returns the table that a walk reads.
+// entryTable returns the table that a query reads.
 func entryTable(structure bool) byte {
 	if structure {
 		return tableStructure

@@ -252,8 +252,8 @@ func (h *session) Stats(ctx context.Context) (pistore.Stats, error) {
 
 // ScanEntries implements pistore.Storage.
 func (h *session) ScanEntries(ctx context.Context, q pistore.ScanQuery) iter.Seq2[pistore.Entry, error] {
-	return scanRows(ctx, h, q, tableEntry, func(seq pistore.Seq, value []byte) (pistore.Entry, bool, error) {
-		e, _, err := h.view.codec.entry(value, seq, false)
+	return scanRows(ctx, h, q, entryTable(q.StructureOnly), func(seq pistore.Seq, value []byte) (pistore.Entry, bool, error) {
+		e, _, err := h.view.codec.entry(value, seq, q.StructureOnly)
 		return e, q.Keeps(e), err
 	})
 }

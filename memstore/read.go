@@ -106,16 +106,16 @@ func (w walk) newestFirst(ctx context.Context, start int, yield func(pistore.Ent
 			yield(pistore.Entry{}, err)
 			return
 		}
-		e := &w.entries.at(i).Entry
-		if w.query.Keeps(*e) {
-			if !yield(w.result(e), nil) {
+		n := w.entries.at(i)
+		if w.query.Keeps(n.Entry) {
+			if !yield(shown(n, w.query.StructureOnly), nil) {
 				return
 			}
 			if left--; left == 0 {
 				return
 			}
 		}
-		if w.query.Stops(*e) {
+		if w.query.Stops(n.Entry) {
 			return
 		}
 	}
@@ -144,7 +144,7 @@ func (w walk) oldestFirst(ctx context.Context, start int, yield func(pistore.Ent
 			yield(pistore.Entry{}, err)
 			return
 		}
-		if !yield(w.result(&w.entries.at(i).Entry), nil) {
+		if !yield(shown(w.entries.at(i), w.query.StructureOnly), nil) {
 			return
 		}
 		if left--; left == 0 {
@@ -153,12 +153,13 @@ func (w walk) oldestFirst(ctx context.Context, start int, yield func(pistore.Ent
 	}
 }
 
-func (w walk) result(e *pistore.Entry) pistore.Entry {
-	r := *e
-	if w.query.StructureOnly {
-		r.Payload = ""
+// shown is what a query gives of an entry.
+func shown(n *node, structure bool) pistore.Entry {
+	e := n.Entry
+	if structure {
+		e.Payload = ""
 	}
-	return r
+	return e
 }
 
 // ScanEntries is the query of [pistore.Storage].
@@ -169,7 +170,7 @@ func (s *State) ScanEntries(ctx context.Context, q pistore.ScanQuery) iter.Seq2[
 		s.mu.RUnlock()
 		scan(ctx, q, rows,
 			func(n *node) pistore.Seq { return n.Seq },
-			func(n *node) (pistore.Entry, bool) { return n.Entry, q.Keeps(n.Entry) }, yield)
+			func(n *node) (pistore.Entry, bool) { return shown(n, q.StructureOnly), q.Keeps(n.Entry) }, yield)
 	}
 }
 

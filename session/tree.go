@@ -20,7 +20,7 @@ type Tree struct {
 // parent is missing is ErrCorrupt.
 func (s *Session) Tree(ctx context.Context) (*Tree, error) {
 	t := &Tree{nodes: map[pistore.ID]pistore.Entry{}, children: map[pistore.ID][]pistore.ID{}}
-	for e, err := range s.storage.ScanEntries(ctx, pistore.ScanQuery{}) {
+	for e, err := range s.storage.ScanEntries(ctx, pistore.ScanQuery{StructureOnly: true}) {
 		if err != nil {
 			return nil, wrap("tree", err)
 		}
@@ -31,7 +31,6 @@ func (s *Session) Tree(ctx context.Context) (*Tree, error) {
 				Problem: fmt.Sprintf("parent %s is no earlier entry", e.ParentID),
 			}
 		}
-		e.Payload = ""
 		t.nodes[e.ID] = e
 		t.order = append(t.order, e.ID)
 		t.children[e.ParentID] = append(t.children[e.ParentID], e.ID)

@@ -160,7 +160,7 @@ func (c *checker) checkIndexes() error {
 
 func (c *checker) checkEntryScan() error {
 	i := 0
-	for e, err := range c.storage.ScanEntries(c.ctx, pistore.ScanQuery{}) {
+	for e, err := range c.storage.ScanEntries(c.ctx, pistore.ScanQuery{StructureOnly: true}) {
 		if err != nil {
 			return err
 		}
