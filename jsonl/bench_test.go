@@ -21,7 +21,7 @@ func BenchmarkOpen(b *testing.B) {
 			b.SetBytes(st.Size())
 			b.ReportAllocs()
 			for b.Loop() {
-				f, err := Open(b.Context(), path, pistore.ReadOnly)
+				f, err := OpenFile(b.Context(), path, pistore.ReadOnly, Options{})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -40,7 +40,7 @@ func BenchmarkVerify(b *testing.B) {
 	b.SetBytes(st.Size())
 	b.ReportAllocs()
 	for b.Loop() {
-		f, err := Open(b.Context(), path, pistore.ReadOnly)
+		f, err := OpenFile(b.Context(), path, pistore.ReadOnly, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -159,20 +159,20 @@ func TestHeader(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct {
 		text   string
-		want   Header
+		want   pistore.Info
 		faults string
 	}{
-		{v3(), Header{Format: Pi3, ID: "s", CreatedAt: 1767225600000, CWD: "/w", ParentSession: ""}, "[]"},
-		{`{"type":"session","id":"x","timestamp":"?","cwd":7,"parentSession":"/p"}` + "\n", Header{Format: Pi1, ID: "x", CreatedAt: 0, CWD: "", ParentSession: "/p"}, "[header-field@1 header-field@1]"},
+		{v3(), pistore.Info{Format: string(Pi3), ID: "s", CreatedAt: 1767225600000, CWD: "/w", LegacyParentPath: "", StorageVersion: 1}, "[]"},
+		{`{"type":"session","id":"x","timestamp":"?","cwd":7,"parentSession":"/p"}` + "\n", pistore.Info{Format: string(Pi1), ID: "x", CreatedAt: 0, CWD: "", LegacyParentPath: "/p", StorageVersion: 1}, "[header-field@1 header-field@1]"},
 		{`{"type":"session","version":2,"id":"x","timestamp":"2026-01-01T00:00:00Z","cwd":"a\u0000b","parentSession":1}` + "\n",
-			Header{Format: Pi2, ID: "x", CreatedAt: 1767225600000, CWD: "", ParentSession: ""}, "[header-field@1 header-field@1]"},
+			pistore.Info{Format: string(Pi2), ID: "x", CreatedAt: 1767225600000, CWD: "", LegacyParentPath: "", StorageVersion: 1}, "[header-field@1 header-field@1]"},
 		{`{"type":"session","version":3,"id":"a\nb","timestamp":"2026-01-01T00:00:00Z","cwd":""}` + "\n",
-			Header{Format: Pi3, ID: "", CreatedAt: 1767225600000, CWD: "", ParentSession: ""}, "[unusable-header@1]"},
-		{"\n \r\ngarbage\n" + v3(), Header{Format: Pi3, ID: "s", CreatedAt: 1767225600000, CWD: "/w", ParentSession: ""}, "[blank-line@1 not-an-object@3]"},
+			pistore.Info{Format: string(Pi3), ID: "", CreatedAt: 1767225600000, CWD: "", LegacyParentPath: "", StorageVersion: 1}, "[unusable-header@1]"},
+		{"\n \r\ngarbage\n" + v3(), pistore.Info{Format: string(Pi3), ID: "s", CreatedAt: 1767225600000, CWD: "/w", LegacyParentPath: "", StorageVersion: 1}, "[blank-line@1 not-an-object@3]"},
 	} {
 		path := filepath.Join(dir, "f")
 		write(t, path, tt.text)
-		got, err := ReadHeader(t.Context(), path)
+		got, err := ReadInfo(t.Context(), path)
 		if err != nil || got != tt.want {
 			t.Errorf("%s: %+v, %v", tt.text, got, err)
 		}
@@ -180,7 +180,7 @@ func TestHeader(t *testing.T) {
 		if s := fmt.Sprint(faultsOf(r)); s != tt.faults && !(tt.faults == "[]" && s == "[]") {
 			t.Errorf("%s: faults %s", tt.text, s)
 		}
-		if info := f.Info(); info.CWD != tt.want.CWD || info.CreatedAt != tt.want.CreatedAt || info.Format != string(tt.want.Format) {
+		if info := f.Info(); info.CWD != tt.want.CWD || info.CreatedAt != tt.want.CreatedAt || info.Format != tt.want.Format {
 			t.Errorf("%s: %+v", tt.text, info)
 		}
 	}

@@ -27,7 +27,7 @@ func (b *Folder) find(id pistore.SessionID) (string, error) {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		f := files[path]
 		switch named := strings.HasSuffix(path, name); {
-		case f.err == nil && f.header.ID == id && best == "":
+		case f.err == nil && f.info.ID == id && best == "":
 			best = path
 		case f.err != nil && named && !errors.Is(f.err, pistore.ErrForeignFormat) && best == "":
 			// It claims to be the one, and opening it says what is wrong with it.
@@ -82,7 +82,7 @@ func (b *Folder) look(ctx context.Context) (map[string]seenFile, error) {
 			continue
 		}
 		f := seenFile{id: st.Identity, size: st.Size}
-		f.header, f.err = readHeaderAt(b.opts.FS, path)
+		f.info, f.err = readInfo(b.opts.FS, path)
 		if errors.Is(f.err, pistore.ErrNotFound) {
 			continue
 		}

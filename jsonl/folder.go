@@ -35,10 +35,10 @@ type Folder struct {
 
 // seenFile is what a file's header said, as long as the file is the same one.
 type seenFile struct {
-	id     disk.Identity
-	size   int64 // where there is no identity
-	header Header
-	err    error
+	id   disk.Identity
+	size int64 // where there is no identity
+	info pistore.Info
+	err  error
 }
 
 // folderFile is a file that the folder closes when it is closed itself.
@@ -278,7 +278,7 @@ func (b *Folder) remove(path string, id pistore.SessionID) (done bool, err error
 		return false, err
 	}
 	for _, suffix := range []string{".v3", ".v4"} {
-		h, err := readHeaderAt(b.opts.FS, path+suffix)
+		h, err := readInfo(b.opts.FS, path+suffix)
 		if err != nil || h.ID != id {
 			continue // some other file
 		}
@@ -308,15 +308,15 @@ func (b *Folder) List(ctx context.Context) iter.Seq2[pistore.Info, error] {
 		infos := map[pistore.SessionID]pistore.Info{}
 		var bad []error
 		for _, path := range slices.Sorted(maps.Keys(files)) {
-			h, err := files[path].header, files[path].err
-			switch _, twice := infos[h.ID]; {
+			info, err := files[path].info, files[path].err
+			switch _, twice := infos[info.ID]; {
 			case errors.Is(err, pistore.ErrForeignFormat):
 			case err != nil:
 				bad = append(bad, err)
 			case twice:
-				bad = append(bad, fmt.Errorf("%w: %q holds the session %s of another file", pistore.ErrDuplicateID, path, h.ID))
-			case h.ID != "":
-				infos[h.ID] = h.info()
+				bad = append(bad, fmt.Errorf("%w: %q holds the session %s of another file", pistore.ErrDuplicateID, path, info.ID))
+			case info.ID != "":
+				infos[info.ID] = info
 			}
 		}
 		for _, id := range slices.Sorted(maps.Keys(infos)) {
@@ -331,14 +331,6 @@ func (b *Folder) List(ctx context.Context) iter.Seq2[pistore.Info, error] {
 		if len(bad) > 0 {
 			yield(pistore.Info{}, fmt.Errorf("jsonl: list: %w", errors.Join(bad...)))
 		}
-	}
-}
-
-// info returns what a header says of its session.
-func (h Header) info() pistore.Info {
-	return pistore.Info{
-		ID: h.ID, CreatedAt: h.CreatedAt, CWD: h.CWD, ParentSessionID: h.ParentSessionID, LegacyParentPath: h.ParentSession,
-		StorageVersion: max(h.StorageVersion, 1), Generation: h.Generation, Format: string(h.Format),
 	}
 }
 

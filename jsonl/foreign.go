@@ -238,7 +238,7 @@ func (f *foreign) mapCells(r *replay) {
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(f.leftOut)) {
 		r.at = line{number: 1}
-		r.warn(kindLeftOut, fmt.Sprintf("%d registers of namespace %s have no meaning here and are left out", f.leftOut[namespace], show(namespace)))
+		r.warn(kindLeftOut, fmt.Sprintf("what has no meaning here is left out: registers of namespace %s, %d in number", show(namespace), f.leftOut[namespace]))
 	}
 	var idle []string
 	for at := range cells {

@@ -2,7 +2,6 @@ package jsonl
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,31 +32,6 @@ const (
 // window is how much of a file is looked at to find its format. A header, or a
 // record that gives the format away, starts within it.
 const window = 1 << 20
-
-// Detect tells the format of a file by its content. What is no session file is
-// ErrForeignFormat, a format above 4 ErrNewerVersion; a file of which too little
-// is left to tell is ErrCorrupt.
-func Detect(ctx context.Context, path string) (Format, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	f, size, err := openRegular(disk.OS, path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() // read only: nothing can be lost
-	h, err := readHead(f, size)
-	if err == nil {
-		err = h.refusal()
-	}
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("jsonl: %q: %w", path, err)
-	case h.what == fileV4:
-		return V4, nil
-	}
-	return formatOf(h.version()), nil
-}
 
 func formatOf(version int) Format {
 	switch version {

@@ -78,35 +78,6 @@ func substituteID(src io.ReaderAt, size int64) (pistore.SessionID, error) {
 	return pistore.SessionID(hex.EncodeToString(hash[:])), nil
 }
 
-// Header is what the header of a file says, for listings.
-type Header struct {
-	Format    Format
-	ID        pistore.SessionID // empty: the header has none
-	CreatedAt pistore.UnixMS    // 0: the header does not say
-	CWD       string
-	// ParentSession is the parent's file as the header names it, and
-	// ParentSessionID its id, of which a header has one at most.
-	ParentSession   string
-	ParentSessionID pistore.SessionID
-	// Generation and StorageVersion are set by format 4 only.
-	Generation     string
-	StorageVersion int
-}
-
-// ReadHeader reads the header of a file of formats 1 to 3, at most its first
-// MiB. A file without one is ErrCorrupt, one that is no session, or one of format
-// 4, ErrForeignFormat: [ReadInfo] takes all formats.
-func ReadHeader(ctx context.Context, path string) (Header, error) {
-	if err := ctx.Err(); err != nil {
-		return Header{}, err
-	}
-	h, err := readHeaderAt(disk.OS, path)
-	if err == nil && h.Format == V4 {
-		return Header{}, fmt.Errorf("jsonl: %q: %w: a session file of format 4", path, pistore.ErrForeignFormat)
-	}
-	return h, err
-}
-
 // ReadInfo reads the header of a file of any format, at most its first MiB. The
 // id is empty where a header has none. A file without a header is ErrCorrupt, one
 // that is no session ErrForeignFormat.
@@ -114,69 +85,65 @@ func ReadInfo(ctx context.Context, path string) (pistore.Info, error) {
 	if err := ctx.Err(); err != nil {
 		return pistore.Info{}, err
 	}
-	h, err := readHeaderAt(disk.OS, path)
+	return readInfo(disk.OS, path)
+}
+
+func readInfo(fs disk.FS, path string) (pistore.Info, error) {
+	f, size, err := openRegular(fs, path)
 	if err != nil {
 		return pistore.Info{}, err
 	}
-	return h.info(), nil
-}
-
-func readHeaderAt(fs disk.FS, path string) (Header, error) {
-	f, size, err := openRegular(fs, path)
-	if err != nil {
-		return Header{}, err
-	}
 	defer f.Close() // read only: nothing can be lost
-	h, err := readHeaderOf(f, size)
+	info, err := infoOf(f, size)
 	if err != nil {
-		return Header{}, fmt.Errorf("jsonl: %q: %w", path, err)
+		return pistore.Info{}, fmt.Errorf("jsonl: %q: %w", path, err)
 	}
-	return h, nil
+	return info, nil
 }
 
-func readHeaderOf(src io.ReaderAt, size int64) (Header, error) {
+func infoOf(src io.ReaderAt, size int64) (pistore.Info, error) {
 	h, err := readHead(src, size)
 	if err == nil && h.what == fileV4 {
-		return readHeaderV4(src, size)
+		return infoOfV4(src, size)
 	}
 	if err == nil {
 		err = h.refusal()
 	}
 	if err != nil {
-		return Header{}, err
+		return pistore.Info{}, err
 	}
 	text, err := pistore.CompactJSON(string(h.header))
 	if err != nil || h.what != filePi {
-		return Header{}, fmt.Errorf("%w: the session has no header that can be read", pistore.ErrCorrupt)
+		return pistore.Info{}, fmt.Errorf("%w: the session has no header that can be read", pistore.ErrCorrupt)
 	}
 	r := readHeaderRecord(parseRecord(text))
-	return Header{
-		Format: formatOf(h.version()), ID: r.id, CreatedAt: pistore.UnixMS(max(r.time, 0)), CWD: r.cwd, ParentSession: r.parent,
+	return pistore.Info{
+		ID: r.id, CreatedAt: pistore.UnixMS(max(r.time, 0)), CWD: r.cwd, LegacyParentPath: r.parent,
+		StorageVersion: pistore.StorageVersion, Format: string(formatOf(h.version())),
 	}, nil
 }
 
-// readHeaderV4 reads the first line of a file of format 4.
-func readHeaderV4(src io.ReaderAt, size int64) (Header, error) {
+// infoOfV4 reads the first line of a file of format 4. Whether values and lists
+// follow it does not say.
+func infoOfV4(src io.ReaderAt, size int64) (pistore.Info, error) {
 	l, _, err := newLineReader(src, min(size, window)).next()
 	if err != nil {
-		return Header{}, err
+		return pistore.Info{}, err
 	}
 	h, err := readHeader4(bytes.TrimPrefix(bytes.TrimSuffix(l.text, []byte("\r")), []byte(bom)))
 	if err == nil && !l.ended {
 		err = fmt.Errorf("%w: the header was torn off in front of its newline", pistore.ErrCorrupt)
 	}
 	if err != nil {
-		return Header{}, err
+		return pistore.Info{}, err
 	}
-	return Header{
-		Format: V4, ID: h.info.ID, CreatedAt: h.info.CreatedAt, CWD: h.info.CWD, ParentSession: h.info.LegacyParentPath,
-		ParentSessionID: h.info.ParentSessionID, Generation: h.info.Generation, StorageVersion: h.info.StorageVersion,
-	}, nil
+	return h.info, nil
 }
 
-// ReadName returns the name of the session in a file, empty if it has none. It reads backwards to the newest record that says, and looks
-// at the text of few lines beside that one, so that its memory is that of one
-// line. It does not judge the file.
+// ReadName returns the name of the session in a file, empty if it has none. It
+// reads backwards to the newest record that says, and looks at the text of few
+// lines beside that one, so that its memory is that of one line. It does not
+// judge the file.
 func ReadName(ctx context.Context, path string) (string, error) {
 	f, size, err := openRegular(disk.OS, path)
 	if err != nil {

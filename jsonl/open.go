@@ -11,25 +11,6 @@ import (
 	"pistore/disk"
 )
 
-// Open opens a file of formats 1 to 3 to look at it. One of format 4 is
-// ErrForeignFormat, and to open for writing is ErrUnsupported: [OpenFile] does
-// both.
-func Open(ctx context.Context, path string, mode pistore.Mode) (*File, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	format, err := Detect(ctx, path)
-	switch {
-	case mode == pistore.ReadWrite && err == nil:
-		return nil, fmt.Errorf("jsonl: %q: %w: a file of format %s is not written here; open it read-only or convert it", path, pistore.ErrUnsupported, format)
-	case mode == pistore.ReadWrite:
-		return nil, err
-	case format == V4:
-		return nil, fmt.Errorf("jsonl: %q: %w: a session file of format 4", path, pistore.ErrForeignFormat)
-	}
-	return OpenFile(ctx, path, mode, Options{})
-}
-
 // OpenFile opens a session file of any format.
 //
 // Read-only it changes nothing and takes no lock. A damaged file opens as far as

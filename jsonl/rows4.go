@@ -119,11 +119,16 @@ func (w *write4) register() (pistore.Write, error) {
 
 // shownValue names a value in a message.
 func shownValue(text []byte) string {
+	s, isText := pistore.JSON(text).Text()
 	switch {
 	case len(text) == 0:
 		return "absent"
-	case len(text) <= 20 && (isNumber(string(text)) || text[0] == '"'):
-		return show(string(text))
+	case len(text) > 20:
+		return kindOf(string(text))
+	case isText:
+		return show(s)
+	case isNumber(string(text)):
+		return string(text)
 	default:
 		return kindOf(string(text))
 	}

@@ -26,11 +26,10 @@ func TestWhatIsNoFile(t *testing.T) {
 	}
 	defer l.Close()
 	for path, what := range map[string]string{dir: "a directory", fifo: "a named pipe", socket: "a socket", "/dev/null": "a device"} {
-		_, err := Open(t.Context(), path, pistore.ReadOnly)
-		_, detectErr := Detect(t.Context(), path)
-		_, headerErr := ReadHeader(t.Context(), path)
+		_, err := OpenFile(t.Context(), path, pistore.ReadOnly, Options{})
+		_, infoErr := ReadInfo(t.Context(), path)
 		_, nameErr := ReadName(t.Context(), path)
-		for _, err := range []error{err, detectErr, headerErr, nameErr} {
+		for _, err := range []error{err, infoErr, nameErr} {
 			if !errors.Is(err, pistore.ErrForeignFormat) || !strings.Contains(err.Error(), what) {
 				t.Errorf("%s: %v", path, err)
 			}

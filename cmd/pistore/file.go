@@ -35,7 +35,11 @@ type longerBranch struct {
 	Entries     int        `json:"entries"`
 }
 
+// legacyOf returns nil for a file of format 4, whose rows say everything.
 func legacyOf(r jsonl.Report) *legacyView {
+	if r.Version == 4 {
+		return nil
+	}
 	v := &legacyView{
 		Version: r.Version, RecordsByType: r.RecordsByType, LeafID: r.LeafID,
 		ThinkingLevel: r.ThinkingLevel, ActiveTools: r.ActiveTools,
@@ -55,7 +59,7 @@ func (r *inspectReport) addFile(o *opened) {
 		return
 	}
 	file := o.file.Report()
-	r.Legacy = legacyOf(file)
+	r.Legacy, r.LeftOut = legacyOf(file), file.LeftOut
 	for i := range r.Lanes {
 		r.Lanes[i].LegacyLeafID = o.legacyID(r.Lanes[i].LeafID)
 	}
@@ -87,6 +91,9 @@ func (o *opened) check(ctx context.Context, opts verify.Options) (verifyReport, 
 	r.Faults = append(fileFaults(file), r.Faults...)
 	r.Omitted += file.Omitted()
 	r.TornBytes = &file.TornBytes
+	if file.Version == 4 {
+		r.Checked.Transactions = &file.Transactions
+	}
 	return r, err
 }
 
@@ -121,7 +128,18 @@ func (o *opened) damageOf() string {
 }
 
 // fileFormats are the formats of files that this build opens.
-var fileFormats = []string{string(jsonl.Pi1), string(jsonl.Pi2), string(jsonl.Pi3)}
+var fileFormats = []string{string(jsonl.Pi1), string(jsonl.Pi2), string(jsonl.Pi3), string(jsonl.V4), string(jsonl.V4Values)}
+
+// sizeOfFile is the size of a file and of its parts. Only in one of format 4
+// some of it may be dead.
+func sizeOfFile(r jsonl.Report) *sizeView {
+	v := &sizeView{Bytes: r.Bytes, TornBytes: &r.TornBytes}
+	if r.Format == jsonl.V4 {
+		live := r.Bytes - r.TornBytes - r.DeadBytes
+		v.LiveBytes, v.DeadBytes = &live, &r.DeadBytes
+	}
+	return v
+}
 
 // sessionFiles reads files for listings. It is a session.FileReader.
 type sessionFiles struct{}
@@ -131,14 +149,11 @@ func (sessionFiles) ReadHeader(ctx context.Context, path string) (pistore.Info, 
 	if !named && !startsObject(path) {
 		return pistore.Info{}, pistore.ErrForeignFormat
 	}
-	h, err := jsonl.ReadHeader(ctx, path)
+	info, err := jsonl.ReadInfo(ctx, path)
 	if err != nil {
-		return pistore.Info{}, headerProblem(ctx, path, named, err)
+		return pistore.Info{}, headerProblem(named, err)
 	}
-	return pistore.Info{
-		ID: h.ID, CreatedAt: h.CreatedAt, CWD: h.CWD, LegacyParentPath: h.ParentSession,
-		StorageVersion: pistore.StorageVersion, Format: string(h.Format),
-	}, nil
+	return info, nil
 }
 
 func (sessionFiles) ReadName(ctx context.Context, path string) (string, error) {
@@ -157,14 +172,12 @@ func startsObject(path string) bool {
 
 // headerProblem says why a file is not listed. Only files named as sessions are
 // missed when nothing in them tells what they are.
-func headerProblem(ctx context.Context, path string, named bool, err error) error {
+func headerProblem(named bool, err error) error {
 	switch {
 	case errors.Is(err, pistore.ErrCorrupt) && named:
 		return fmt.Errorf("%w: it has no header that can be read", pistore.ErrCorrupt)
 	case errors.Is(err, pistore.ErrCorrupt):
 		return pistore.ErrForeignFormat
-	case errors.Is(err, pistore.ErrForeignFormat) && isFormat4(ctx, path):
-		return errors.New("a session file of format 4, which this build does not open")
 	default:
 		return err
 	}

@@ -345,8 +345,8 @@ func TestFilesConvert(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := listing(t, filepath.Dir(path))
-		file := must[*jsonl.File](t)(jsonl.Open(ctx, path, pistore.ReadOnly))
-		again := must[*jsonl.File](t)(jsonl.Open(ctx, path, pistore.ReadOnly))
+		file := must[*jsonl.File](t)(jsonl.OpenFile(ctx, path, pistore.ReadOnly, jsonl.Options{}))
+		again := must[*jsonl.File](t)(jsonl.OpenFile(ctx, path, pistore.ReadOnly, jsonl.Options{}))
 		digest := must[string](t)(pistore.Digest(ctx, file))
 		if d := must[string](t)(pistore.Digest(ctx, again)); d != digest {
 			t.Errorf("%s: digests %s and %s", o.Path, digest, d)

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"pistore"
+	"pistore/jsonl"
 	"pistore/logstore"
 	"pistore/registers"
 	"pistore/session"
@@ -22,6 +25,7 @@ var fixtures = map[string]func(*maker){
 	"hostile": makeHostile,
 	"damaged": makeDamaged,
 	"island":  makeIsland,
+	"worn":    makeWorn,
 	"bare":    func(*maker) {},
 }
 
@@ -264,6 +268,14 @@ func makeDamaged(m *maker) {
 	m.set(registers.LaneStateNS, "side", `{}`)
 }
 
+// makeWorn is makeTools with a register that was overwritten many times.
+func makeWorn(m *maker) {
+	makeTools(m)
+	for i := range 200 {
+		m.set("app.example", "counter", pistore.JSON(fmt.Sprint(i)))
+	}
+}
+
 // makeIsland has only a warning.
 func makeIsland(m *maker) {
 	m.message(uid(1), "", &session.UserMessage{Content: text("hello")})
@@ -287,15 +299,42 @@ func makeStore(dir string, sessions []string) (err error) {
 		if !ok {
 			return fmt.Errorf("mkstore: %q is not SESSION=FIXTURE", arg)
 		}
-		s, err := db.Create(ctx, pistore.Info{ID: pistore.SessionID(id), CreatedAt: pistore.UnixMS(1741478400000 + i*60000), CWD: "/home/user/project"})
-		if err != nil {
-			return err
-		}
-		if err := makeFixture(ctx, s, fixture); err != nil {
+		if err := makeSession(ctx, db, pistore.SessionID(id), i, fixture); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// makeSession makes a session that holds a fixture, i minutes younger than the
+// first one.
+func makeSession(ctx context.Context, b pistore.Backend, id pistore.SessionID, i int, fixture string) error {
+	s, err := b.Create(ctx, pistore.Info{ID: id, CreatedAt: pistore.UnixMS(1741478400000 + i*60000), CWD: "/home/user/project"})
+	if err != nil {
+		return err
+	}
+	return errors.Join(makeFixture(ctx, s, fixture), s.Close())
+}
+
+// makeFile makes a session file of format 4. The session is named as the file.
+func makeFile(path, fixture string) (err error) {
+	dir, err := os.MkdirTemp(filepath.Dir(path), "made")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	b := jsonl.NewFolder(dir, jsonl.Options{
+		Clock: func() pistore.UnixMS { return 1741478400000 }, Rand: rand.NewChaCha8([32]byte{}),
+	})
+	id := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	if err := errors.Join(makeSession(context.Background(), b, pistore.SessionID(id), 0, fixture), b.Close()); err != nil {
+		return err
+	}
+	made, err := filepath.Glob(filepath.Join(dir, "*", "*.jsonl"))
+	if err != nil || len(made) != 1 {
+		return fmt.Errorf("%d files: %w", len(made), err)
+	}
+	return os.Rename(made[0], path)
 }
 
 func must[T any](t *testing.T) func(T, error) T {

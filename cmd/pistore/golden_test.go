@@ -97,7 +97,14 @@ func TestJSON(t *testing.T) {
 // What the commands print about session files.
 func TestFileJSON(t *testing.T) {
 	sound, broken := filepath.Join(sessionsDir, "v3", "compaction-kept.jsonl"), filepath.Join(sessionsDir, "broken", "torn-then-newline.jsonl")
+	worn := filepath.Join(t.TempDir(), "s1.jsonl")
+	if err := makeFile(worn, "worn"); err != nil {
+		t.Fatal(err)
+	}
 	for name, args := range map[string][]string{
+		"inspect-file-4.json":       {"inspect", worn, "--json"},
+		"verify-file-4.json":        {"verify", worn, "--json"},
+		"inspect-file-values.json":  {"inspect", filepath.Join(sessionsDir, "v4", "open-retry.jsonl"), "--json"},
 		"inspect-file.json":         {"inspect", sound, "--json", "--entries"},
 		"inspect-file-damaged.json": {"inspect", broken, "--json"},
 		"context-file.json":         {"inspect", sound, "--json", "--context", "main"},

@@ -39,19 +39,27 @@ func printOverview(p *paper, r inspectReport) {
 }
 
 func storedWords(r inspectReport) string {
+	text := r.Format
 	if r.Legacy == nil {
-		text := fmt.Sprintf("%s, storage version %d", r.Format, r.Session.StorageVersion)
-		if r.Size != nil {
-			text += ", " + bytesOf(r.Size.Bytes) + " in the folder"
-		}
+		text += fmt.Sprintf(", storage version %d", r.Session.StorageVersion)
+	}
+	s := r.Size
+	if s == nil {
 		return text
 	}
-	text := r.Format
-	if r.Size != nil {
-		text += ", " + bytesOf(r.Size.Bytes)
-		if n := r.Size.TornBytes; n != nil && *n > 0 {
-			text += ", of which " + bytesOf(*n) + " at the end are torn"
-		}
+	text += ", " + bytesOf(s.Bytes)
+	if s.TornBytes == nil { // no file
+		return text + " in the folder"
+	}
+	var parts []string
+	if n := s.DeadBytes; n != nil && *n > 0 {
+		parts = append(parts, bytesOf(*n)+" are dead")
+	}
+	if n := *s.TornBytes; n > 0 {
+		parts = append(parts, bytesOf(n)+" at the end are torn")
+	}
+	if len(parts) > 0 {
+		text += ", of which " + joined(parts)
 	}
 	return text
 }

@@ -104,7 +104,7 @@ func printHelp(p *paper) {
 		}
 	}
 	p.blank()
-	p.line(plain("  STORE is a session file of the Pi coding agent (formats 1 to 3), a logstore"))
+	p.line(plain("  STORE is a session file (our own, or of the Pi coding agent), a logstore"))
 	p.line(plain("  folder, or STORE#SESSION where that holds several sessions."))
 	p.line(plain("  \"pistore help COMMAND\" shows flags and an example of each."))
 	p.flush()

@@ -69,7 +69,7 @@ func openStore(ctx context.Context, arg string) (*opened, error) {
 
 // openFile opens a session file, which holds one session.
 func openFile(ctx context.Context, place string, id pistore.SessionID) (*opened, error) {
-	f, err := jsonl.Open(ctx, place, pistore.ReadOnly)
+	f, err := jsonl.OpenFile(ctx, place, pistore.ReadOnly, jsonl.Options{})
 	if err != nil {
 		return nil, refusedFile(ctx, place, err)
 	}
@@ -96,18 +96,11 @@ func refusedFile(ctx context.Context, place string, err error) error {
 		return fmt.Errorf("there is nothing at %s", place)
 	case errors.Is(err, pistore.ErrNewerVersion):
 		return fmt.Errorf("%s is a session file written by a newer version; use a newer pistore", place)
-	case !errors.Is(err, pistore.ErrForeignFormat):
-		return fmt.Errorf("%s: %w", place, cause(err))
-	case isFormat4(ctx, place):
-		return fmt.Errorf("%s is a session file of format 4, which this build does not open", place)
-	default:
+	case errors.Is(err, pistore.ErrForeignFormat):
 		return fmt.Errorf("%s is a file of no format that pistore knows", place)
+	default:
+		return fmt.Errorf("%s: %w", place, cause(err))
 	}
-}
-
-func isFormat4(ctx context.Context, place string) bool {
-	format, err := jsonl.Detect(ctx, place)
-	return err == nil && format == jsonl.V4
 }
 
 // openSession is openStore for commands that work on one session.
@@ -195,8 +188,7 @@ func (o *opened) choose(ctx context.Context, id pistore.SessionID) error {
 // size is the size of the store on disk, nil if it cannot be told.
 func (o *opened) size() *sizeView {
 	if o.file != nil {
-		r := o.file.Report()
-		return &sizeView{Bytes: r.Bytes, TornBytes: &r.TornBytes}
+		return sizeOfFile(o.file.Report())
 	}
 	if n := sizeOnDisk(o.place); n > 0 {
 		return &sizeView{Bytes: n}

@@ -24,7 +24,10 @@ type inspectReport struct {
 	Usage     usageView      `json:"usage"`
 	Size      *sizeView      `json:"size,omitempty"`
 	Legacy    *legacyView    `json:"legacy,omitempty"` // of a file of formats 1 to 3
-	Faults    []faultView    `json:"faults"`
+	// LeftOut counts, by namespace, what of another program's format 4 has no
+	// meaning here.
+	LeftOut map[string]int64 `json:"leftOut,omitempty"`
+	Faults  []faultView      `json:"faults"`
 
 	// OmittedFaults counts faults that were found and are not listed.
 	OmittedFaults int64 `json:"omittedFaults,omitempty"`
@@ -150,6 +153,10 @@ func (n number) MarshalJSON() ([]byte, error) { return []byte(n), nil }
 
 type sizeView struct {
 	Bytes int64 `json:"bytes"` // of the file, or of the whole folder with all its sessions
+	// LiveBytes are what the session needs and DeadBytes what a compaction would
+	// give back, of a file of format 4; nil: another store.
+	LiveBytes *int64 `json:"liveBytes,omitempty"`
+	DeadBytes *int64 `json:"deadBytes,omitempty"`
 	// TornBytes stand at the end of a file and are set aside; nil: no file.
 	TornBytes *int64 `json:"tornBytes,omitempty"`
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"pistore"
+	"pistore/jsonl"
 	"pistore/logstore"
 )
 
@@ -24,7 +26,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: must[string](t)(filepath.Abs("testdata/script")), // commands change the working directory
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"mkstore": scriptStore, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip, "hold": scriptHold,
+			"mkstore": scriptStore, "mkfile": scriptFile, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip, "hold": scriptHold,
 			"torn": scriptTorn, "hostile": scriptHostile, "unchanged": scriptUnchanged,
 		},
 	})
@@ -35,12 +37,23 @@ func scriptStore(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(makeStore(ts.MkAbs(args[0]), args[1:]))
 }
 
+// scriptFile makes a session file of format 4: mkfile FILE FIXTURE.
+func scriptFile(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(makeFile(ts.MkAbs(args[0]), args[1]))
+}
+
 func scriptFIFO(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o600))
 }
 
-// scriptHold keeps a store open for writing until the script ends.
+// scriptHold keeps a store or a file open for writing until the script ends.
 func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
+	if strings.HasSuffix(args[0], ".jsonl") {
+		f, err := jsonl.OpenFile(context.Background(), ts.MkAbs(args[0]), pistore.ReadWrite, jsonl.Options{})
+		ts.Check(err)
+		ts.Defer(func() { _ = f.Close() })
+		return
+	}
 	db, err := logstore.Open(ts.MkAbs(args[0]), logstore.Options{})
 	ts.Check(err)
 	ts.Defer(func() { _ = db.Close() })

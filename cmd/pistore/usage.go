@@ -155,7 +155,7 @@ func (t *tally) folder(ctx context.Context, place string) error {
 		return refused(place, err)
 	}
 	for _, s := range l.Sessions {
-		f, err := jsonl.Open(ctx, s.Path, pistore.ReadOnly)
+		f, err := jsonl.OpenFile(ctx, s.Path, pistore.ReadOnly, jsonl.Options{})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
