@@ -24,8 +24,8 @@ func (w *writer) write(row pistore.Write, at pistore.UnixMS) {
 }
 
 // build writes the rows: entries, facts, lane registers, usage rows and the
-// adjustment. legacy gets the legacy id of each entry, whose seq is its place.
-func (im *importer) build(state *memstore.State) (legacy []string, err error) {
+// adjustment. origins gets the record of each entry, whose seq is its place.
+func (im *importer) build(state *memstore.State) (origins []origin, err error) {
 	w := &writer{state: state}
 	n := 0
 	for i := range im.inOrder {
@@ -37,7 +37,7 @@ func (im *importer) build(state *memstore.State) (legacy []string, err error) {
 			continue
 		}
 		w.write(im.entryRow(i), pistore.UnixMS(r.time))
-		legacy = append(legacy, r.legacy)
+		origins = append(origins, origin{r.legacy, Place{r.line, r.offset}})
 	}
 	im.writeFacts(w)
 	leaf := pistore.ID("")
@@ -56,7 +56,7 @@ func (im *importer) build(state *memstore.State) (legacy []string, err error) {
 			ID: im.adjustmentID(), Usage: im.adjustment(), Adjustment: true, Details: `{"source":"v3-import"}`,
 		}, 0)
 	}
-	return legacy, nil
+	return origins, nil
 }
 
 func (im *importer) adjustmentID() pistore.ID {
@@ -168,7 +168,7 @@ func (im *importer) contextEdit(index int32) pistore.JSON {
 		im.dangling(index, "a context edit without targetId")
 	}
 	replacement, _ := r.body.Member("replacement")
-	if content, _ := replacement.Member("content"); replacement != "null" && !isContent(string(content)) {
+	if content, _ := replacement.Member("content"); replacement != "null" && !readable(content) {
 		im.warnAt(kindUnusable, im.at(index), index, "a context edit without a replacement that can be read; it changes nothing")
 	}
 	return newObject(data.Len()+16).put(`"data"`, string(data.end())).end()

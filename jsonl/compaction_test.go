@@ -54,6 +54,9 @@ func TestRetainedTails(t *testing.T) {
 		{"from the root", append(mixed, compactionLine("k", "u", `,'firstKeptEntryId':'a'`)), tail, sources, nil},
 		{"from a discarded record on", append(mixed, compactionLine("k", "u", `,'firstKeptEntryId':'l'`)), tail[1:], sources[1:], nil},
 		{"from an older compaction on", append(mixed, compactionLine("k", "u", `,'firstKeptEntryId':'old'`)), tail[1:], sources[1:], nil},
+		{"an edit that leaves a call without an id changes nothing", []string{
+			first, edit("e", "a", "a", `{'content':[{'type':'toolCall','name':'n'}]}`), compactionLine("k", "e", `,'firstKeptEntryId':'a'`),
+		}, tail[:1], sources[:1], []string{"unusable-value@3"}},
 		{"from itself", append(mixed, compactionLine("k", "u", `,'firstKeptEntryId':'k'`)), nil, nil, nil},
 		{"from nowhere", append(mixed, compactionLine("k", "u", `,'firstKeptEntryId':'x'`)), nil, nil, []string{"dangling-reference@14"}},
 		{"from no id", append(mixed, compactionLine("k", "u", `,'firstKeptEntryId':3`)), nil, nil, []string{"dangling-reference@14"}},

@@ -27,6 +27,7 @@ func unfit(format string, args ...any) error {
 // content makes of a record what it becomes, as far as that needs no other
 // record. An error says that it cannot be stored at all.
 func (im *importer) content(r *record, p parsed) error {
+	im.spent, im.untimed = "", ""
 	err := im.contentOf(r, p)
 	misfit := errors.Is(err, errSchema)
 	if err != nil && !misfit {
@@ -42,7 +43,7 @@ func (im *importer) content(r *record, p parsed) error {
 		return &pistore.LimitError{Limit: "payload bytes", Got: int64(len(r.body)), Max: pistore.MaxPayloadBytes}
 	}
 	if misfit {
-		im.failAt(kindSchema, 7, line{number: r.line, offset: r.offset}, int32(len(im.records)),
+		im.failAt(KindSchema, 7, line{number: r.line, offset: r.offset}, int32(len(im.records)),
 			fmt.Sprintf("a record of type %s %v; it is kept as a custom entry", show(p.typName), err))
 	}
 	return nil
@@ -61,12 +62,12 @@ func (im *importer) contentOf(r *record, p parsed) error {
 		return checkMembers(p.text, check{"customType", isString, "string"}, check{"display", isFlag, "flag"})
 	case typeCompaction:
 		r.raw, r.body = true, p.text
-		im.addUsage(p.text)
+		im.spent, _ = p.text.Member("usage")
 		return checkMembers(p.text, check{"summary", isString, "string"},
 			check{"tokensBefore", optional(isNumber), "number"}, check{"fromHook", isFlag, "flag"})
 	case typeBranchSummary:
 		r.raw, r.body = true, p.text
-		im.addUsage(p.text)
+		im.spent, _ = p.text.Member("usage")
 		return checkMembers(p.text, check{"summary", isString, "string"},
 			check{"fromId", optional(isString), "string"}, check{"fromHook", isFlag, "flag"})
 	default: // placed, or taken out of the tree, when all records are there
@@ -106,7 +107,10 @@ func (im *importer) message(r *record, p parsed) error {
 	rename := im.version < 3 && facts.role == "hookMessage"
 	r.silent = facts.silent()
 	if facts.counts() {
-		im.addUsageValue(facts.usage)
+		im.spent = facts.usage
+	}
+	if time := string(facts.timestamp); !optional(isNumber)(time) {
+		im.untimed = kindOf(time)
 	}
 	if !p.extra && !rename {
 		r.body = pistore.JSON(`{"message":` + string(p.message) + `}`)

@@ -153,7 +153,11 @@ func (im *importer) leaf(r *Report) {
 		return
 	}
 	r.LongerBranch = &LongerBranch{LegacyTipID: im.records[tip].legacy, TipID: im.ids[tip], Entries: int(below[tip])}
+	entries := "entries"
+	if below[tip] == 1 {
+		entries = "entry"
+	}
 	im.warnAt(kindLongerBranch, im.at(im.last), im.last, fmt.Sprintf(
-		"the file ends in metadata that points back to %s; a longer branch goes on below it, %d entries to %s",
-		show(r.LegacyLeafID), below[tip], show(r.LongerBranch.LegacyTipID)))
+		"the file ends in metadata that points back to %s; a longer branch goes on below it, %d %s to %s",
+		show(r.LegacyLeafID), below[tip], entries, show(r.LongerBranch.LegacyTipID)))
 }

@@ -18,7 +18,7 @@ type File struct {
 	state    *memstore.State
 	info     atomic.Pointer[pistore.Info]
 	report   Report
-	legacy   []string    // the legacy id of entry n, whose seq is n+1
+	origins  []origin    // of entry n, whose seq is n+1, in a file of formats 1 to 3
 	log      *log        // nil: read-only
 	payloads *payloads   // nil: they are in memory
 	extra    []member    // of a header of format 4
@@ -36,7 +36,7 @@ var (
 // read reads a file of any format as far as it can be read. It returns no File
 // if there is nothing to show.
 func read(ctx context.Context, src io.ReaderAt, size int64, parentID func(path string) pistore.SessionID) (*File, Report, error) {
-	h, err := readHead(src, size)
+	h, err := readHead(ctx, src, size)
 	if err != nil {
 		return nil, Report{}, err
 	}
@@ -88,9 +88,6 @@ func (im *importer) finish(parentID func(path string) pistore.SessionID) (*File,
 	}
 	im.resolve()
 	im.shape()
-	if im.sum.Totals().Unusable > 0 {
-		im.checkUsages()
-	}
 	r := Report{
 		Format: formatOf(im.version), Version: im.version, Bytes: im.size, TornBytes: im.torn,
 		RecordsByType: im.types, ParentSession: im.header.parent,
@@ -108,11 +105,10 @@ func (im *importer) finish(parentID func(path string) pistore.SessionID) (*File,
 	}
 	file := &File{state: memstore.NewState(info)}
 	file.info.Store(&info)
-	legacy, err := im.build(file.state)
-	if err != nil {
+	var err error
+	if file.origins, err = im.build(file.state); err != nil {
 		return nil, Report{}, err
 	}
-	file.legacy = legacy
 	im.faults.name(im)
 	im.faults.into(&r)
 	file.report = r
@@ -154,24 +150,42 @@ func (f *File) Report() Report {
 	return r
 }
 
-// LegacyID returns the id that an entry has in the file; ok is false if there
-// is no such entry.
+// origin is the record that an entry was made of.
+type origin struct {
+	legacy string // its id
+	place  Place
+}
+
+// LegacyID returns the id that an entry has in a file of formats 1 to 3; ok is
+// false if there is no such entry.
 func (f *File) LegacyID(id pistore.ID) (legacy string, ok bool) {
-	found, err := f.state.Entries(context.Background(), []pistore.ID{id})
-	if err != nil || len(found) == 0 || int(found[0].Seq) > len(f.legacy) {
-		return "", false
+	o, ok := f.origin(id)
+	return o.legacy, ok
+}
+
+// Locate returns where the record of an entry stands in a file of formats 1 to
+// 3; ok is false if there is no such entry.
+func (f *File) Locate(id pistore.ID) (at Place, ok bool) {
+	o, ok := f.origin(id)
+	return o.place, ok
+}
+
+func (f *File) origin(id pistore.ID) (origin, bool) {
+	found, err := f.state.Entries(noContext, []pistore.ID{id})
+	if err != nil || len(found) == 0 || int(found[0].Seq) > len(f.origins) {
+		return origin{}, false
 	}
-	return f.legacy[found[0].Seq-1], true
+	return f.origins[found[0].Seq-1], true
 }
 
 // EntryID returns the entry that has an id in the file; ok is false if there is
 // none. It looks through all of them.
 func (f *File) EntryID(legacy string) (id pistore.ID, ok bool) {
-	seq := pistore.Seq(slices.Index(f.legacy, legacy) + 1)
+	seq := pistore.Seq(slices.IndexFunc(f.origins, func(o origin) bool { return o.legacy == legacy }) + 1)
 	if seq == 0 {
 		return "", false
 	}
-	for e, err := range f.state.ScanEntries(context.Background(), pistore.ScanQuery{FromSeq: seq, ToSeq: seq}) {
+	for e, err := range f.state.ScanEntries(noContext, pistore.ScanQuery{FromSeq: seq, ToSeq: seq}) {
 		return e.ID, err == nil
 	}
 	return "", false

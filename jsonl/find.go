@@ -82,7 +82,7 @@ func (b *Folder) look(ctx context.Context) (map[string]seenFile, error) {
 			continue
 		}
 		f := seenFile{id: st.Identity, size: st.Size}
-		f.info, f.err = readInfo(b.opts.FS, path)
+		f.info, f.err = readInfo(ctx, b.opts.FS, path)
 		if errors.Is(f.err, pistore.ErrNotFound) {
 			continue
 		}

@@ -278,7 +278,7 @@ func (b *Folder) remove(path string, id pistore.SessionID) (done bool, err error
 		return false, err
 	}
 	for _, suffix := range []string{".v3", ".v4"} {
-		h, err := readInfo(b.opts.FS, path+suffix)
+		h, err := readInfo(noContext, b.opts.FS, path+suffix)
 		if err != nil || h.ID != id {
 			continue // some other file
 		}

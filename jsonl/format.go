@@ -2,6 +2,7 @@ package jsonl
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,9 +30,12 @@ const (
 	V4Values Format = "jsonl-4-values"
 )
 
-// window is how much of a file is looked at to find its format. A header, or a
-// record that gives the format away, starts within it.
-const window = 1 << 20
+// window is how much of a file is looked at to find its format, from its first
+// text on. A header, or a record that gives the format away, starts within it.
+const (
+	window    = 1 << 20
+	headChunk = 16 << 10 // what is read at first
+)
 
 func formatOf(version int) Format {
 	switch version {
@@ -108,96 +112,160 @@ const (
 	fileBlank
 	fileNUL
 	fileUTF16
+	fileUTF32
 	fileSQLite
 	fileV4
 	filePi         // a header of formats 1 to 3 comes first
 	filePiHeadless // a record of formats 1 to 3 comes first
 )
 
-// head is what the first window of a file shows.
+// head is what the first lines of a file show.
 type head struct {
 	what   fileKind
 	v      string       // of a v4 header, as written
 	header pistore.JSON // of filePi and fileV4, not validated: it may be torn
 	hasIDs bool         // the first record has an id
-	// settled says that more of the file would not change the answer.
-	settled bool
+	start  int64        // of what is neither white space nor NUL
 }
 
-// readHead looks at the start of a file, and at the whole window only where
-// the start does not tell.
-func readHead(src io.ReaderAt, size int64) (head, error) {
-	var h head
-	for n := int64(16 << 10); ; n *= 64 {
-		n = min(n, size, window)
-		buf := make([]byte, n)
-		got, err := src.ReadAt(buf, 0)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return head{}, fmt.Errorf("read: %w", err)
-		}
-		if h = sniff(buf[:got]); h.settled || n == min(size, window) {
-			return h, nil
-		}
+// readHead finds the first line that gives a format away. Blank and damaged
+// lines are passed over.
+func readHead(ctx context.Context, src io.ReaderAt, size int64) (head, error) {
+	first := make([]byte, min(size, 16))
+	if n, err := src.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
+		return head{}, fmt.Errorf("read: %w", err)
+	} else if what := signature(first[:n]); what != fileForeign {
+		return head{what: what}, nil
 	}
-}
-
-// sniff finds the first line that gives a format away. Lines that do not,
-// blank or damaged, are passed over.
-func sniff(text []byte) head {
+	start, nuls, err := firstText(ctx, src, size)
+	h := head{what: fileForeign, start: start}
 	switch {
-	case len(text) == 0:
-		return head{what: fileEmpty}
-	case bytes.HasPrefix(text, []byte("SQLite format 3\x00")):
-		return head{what: fileSQLite}
-	case isUTF16(text):
-		return head{what: fileUTF16}
+	case err != nil:
+		return head{}, err
+	case size == 0:
+		h.what = fileEmpty
+	case start == size && nuls:
+		h.what = fileNUL
+	case start == size:
+		h.what = fileBlank
+	default:
+		err = h.read(src, size)
 	}
-	text = bytes.TrimPrefix(text, []byte(bom))
-	h := head{what: fileForeign}
-	for rest := text; len(rest) > 0; {
-		l, behind, ended := bytes.Cut(rest, []byte{'\n'})
-		rest = behind
-		found := classify(l)
+	return h, err
+}
+
+// read looks at the lines of a window, and at one window more if a line that
+// may tell goes on behind the first: it is then read whole.
+func (h *head) read(src io.ReaderAt, size int64) error {
+	at := h.start
+	for range 2 {
+		end := min(size, at+window)
+		lines := &lineReader{src: io.NewSectionReader(src, at, end-at), size: end - at, limit: maxLineBytes, buf: make([]byte, min(end-at, headChunk))}
+		next := end
+		for {
+			l, ok, err := lines.next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if from := at + l.offset; !l.ended && end < size && startsObject(l.text) {
+				most := min(size-from, maxLineBytes)
+				if l, _, err = newLineReader(io.NewSectionReader(src, from, most), most).next(); err != nil {
+					return err
+				}
+				next = from + l.length + 1
+			}
+			if h.line(l.text) {
+				return nil
+			}
+		}
+		if next <= end {
+			return nil
+		}
+		at = min(next, size)
+	}
+	return nil
+}
+
+// line takes one line in, and reports whether the format is settled.
+func (h *head) line(text []byte) bool {
+	found := classify(text)
+	switch {
+	case found.what == fileForeign:
+		return false
+	case h.what == filePi:
+		// The line behind the header says whether records have ids.
+		h.hasIDs = found.what == filePiHeadless && found.hasIDs
+		return true
+	}
+	found.start = h.start
+	*h = found
+	return found.what != filePi
+}
+
+// firstText returns where the first byte stands that is neither NUL nor white
+// space, and whether there are NULs in front of it. A mark of the byte order
+// counts as white space.
+func firstText(ctx context.Context, src io.ReaderAt, size int64) (at int64, nuls bool, err error) {
+	buf := make([]byte, min(size, 4<<10))
+	for at < size {
+		if err := ctx.Err(); err != nil {
+			return 0, false, err
+		}
+		n, err := src.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, false, fmt.Errorf("read: %w", err)
+		}
+		text := buf[:n]
+		if at == 0 {
+			text = bytes.TrimPrefix(text, []byte(bom))
+		}
+		rest := bytes.TrimLeft(text, " \t\r\n\x00")
+		nuls = nuls || bytes.IndexByte(text[:len(text)-len(rest)], 0) >= 0
+		at += int64(n - len(rest))
 		switch {
-		case found.what == fileForeign:
-		case h.what == filePi:
-			// The line behind the header says whether records have ids.
-			h.hasIDs = found.what == filePiHeadless && found.hasIDs
-			h.settled = true
-			return h
-		case found.what == filePi:
-			h = found
-		default:
-			found.settled = ended
-			return found
+		case len(rest) > 0:
+			return at, nuls, nil
+		case n == 0:
+			return size, nuls, nil // the file became shorter
+		case len(buf) < readChunk:
+			buf = make([]byte, readChunk)
 		}
 	}
-	if h.what == fileForeign {
-		switch {
-		case len(bytes.Trim(text, "\x00")) == 0:
-			h.what = fileNUL
-		case len(bytes.TrimSpace(text)) == 0:
-			h.what = fileBlank
-		}
-	}
-	return h
+	return size, nuls, nil
 }
 
 const bom = "\xef\xbb\xbf"
 
-// isUTF16 goes by the mark, or by the NULs that ASCII has in UTF-16.
-func isUTF16(text []byte) bool {
-	for _, start := range []string{"\xff\xfe", "\xfe\xff", "{\x00\"\x00", "\x00{\x00\""} {
-		if bytes.HasPrefix(text, []byte(start)) {
-			return true
+// signature tells a file by its first bytes.
+func signature(text []byte) fileKind {
+	for _, s := range []struct {
+		start string
+		what  fileKind
+	}{
+		{"SQLite format 3\x00", fileSQLite},
+		// By the mark, or by the NULs that ASCII has there. The mark of UTF-32
+		// starts with that of UTF-16.
+		{"\xff\xfe\x00\x00", fileUTF32}, {"\x00\x00\xfe\xff", fileUTF32}, {"{\x00\x00\x00", fileUTF32}, {"\x00\x00\x00{", fileUTF32},
+		{"\xff\xfe", fileUTF16}, {"\xfe\xff", fileUTF16}, {"{\x00\"\x00", fileUTF16}, {"\x00{\x00\"", fileUTF16},
+	} {
+		if bytes.HasPrefix(text, []byte(s.start)) {
+			return s.what
 		}
 	}
-	return false
+	return fileForeign
 }
 
-// classify judges one line, which may be torn or cut by the window.
+func startsObject(l []byte) bool { return bytes.HasPrefix(trimLead(l), []byte("{")) }
+
+// trimLead cuts off what may stand in front of a record.
+func trimLead(l []byte) []byte { return bytes.TrimLeft(l, " \t\r\x00") }
+
+// classify judges one line, which may be torn or cut.
 func classify(l []byte) head {
-	l = bytes.TrimLeft(l, " \t\r\x00")
+	l = trimLead(l)
 	if len(l) < 2 || l[0] != '{' {
 		return head{}
 	}
@@ -270,7 +338,7 @@ func (h head) refusal() error {
 		return nil
 	case fileSQLite:
 		return fmt.Errorf("%w: a SQLite database, not a session file of JSON lines", pistore.ErrForeignFormat)
-	case fileEmpty, fileBlank, fileNUL, fileUTF16:
+	case fileEmpty, fileBlank, fileNUL, fileUTF16, fileUTF32:
 		return errNothing
 	default:
 		return fmt.Errorf("%w: not a session file: none of its first lines is a session header or a record of one", pistore.ErrForeignFormat)
@@ -293,6 +361,8 @@ func (h head) nothing() Fault {
 		f.Kind, f.Message = kindNUL, "the file holds NUL bytes only: its content never reached the disk"
 	case fileUTF16:
 		f.Kind, f.Message = kindUTF16, "the file is UTF-16 text: a session file is UTF-8"
+	case fileUTF32:
+		f.Kind, f.Message = kindUTF16, "the file is UTF-32 text: a session file is UTF-8"
 	default:
 		panic("jsonl: a file with something to read")
 	}

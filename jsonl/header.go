@@ -78,33 +78,34 @@ func substituteID(src io.ReaderAt, size int64) (pistore.SessionID, error) {
 	return pistore.SessionID(hex.EncodeToString(hash[:])), nil
 }
 
-// ReadInfo reads the header of a file of any format, at most its first MiB. The
-// id is empty where a header has none. A file without a header is ErrCorrupt, one
-// that is no session ErrForeignFormat.
+// ReadInfo reads the header of a file of any format: of what follows leading
+// white space and NULs at most one MiB, and all of the header. The id is empty
+// where a header has none. A file without a header is ErrCorrupt, one that is no
+// session ErrForeignFormat.
 func ReadInfo(ctx context.Context, path string) (pistore.Info, error) {
 	if err := ctx.Err(); err != nil {
 		return pistore.Info{}, err
 	}
-	return readInfo(disk.OS, path)
+	return readInfo(ctx, disk.OS, path)
 }
 
-func readInfo(fs disk.FS, path string) (pistore.Info, error) {
+func readInfo(ctx context.Context, fs disk.FS, path string) (pistore.Info, error) {
 	f, size, err := openRegular(fs, path)
 	if err != nil {
 		return pistore.Info{}, err
 	}
 	defer f.Close() // read only: nothing can be lost
-	info, err := infoOf(f, size)
+	info, err := infoOf(ctx, f, size)
 	if err != nil {
 		return pistore.Info{}, fmt.Errorf("jsonl: %q: %w", path, err)
 	}
 	return info, nil
 }
 
-func infoOf(src io.ReaderAt, size int64) (pistore.Info, error) {
-	h, err := readHead(src, size)
+func infoOf(ctx context.Context, src io.ReaderAt, size int64) (pistore.Info, error) {
+	h, err := readHead(ctx, src, size)
 	if err == nil && h.what == fileV4 {
-		return infoOfV4(src, size)
+		return infoOfV4(src, h.start, size)
 	}
 	if err == nil {
 		err = h.refusal()
@@ -123,14 +124,15 @@ func infoOf(src io.ReaderAt, size int64) (pistore.Info, error) {
 	}, nil
 }
 
-// infoOfV4 reads the first line of a file of format 4. Whether values and lists
-// follow it does not say.
-func infoOfV4(src io.ReaderAt, size int64) (pistore.Info, error) {
-	l, _, err := newLineReader(src, min(size, window)).next()
+// infoOfV4 reads the first line of a file of format 4 that is not blank. Whether
+// values and lists follow it does not say.
+func infoOfV4(src io.ReaderAt, start, size int64) (pistore.Info, error) {
+	size = min(size-start, maxLineBytes)
+	l, _, err := newLineReader(io.NewSectionReader(src, start, size), size).next()
 	if err != nil {
 		return pistore.Info{}, err
 	}
-	h, err := readHeader4(bytes.TrimPrefix(bytes.TrimSuffix(l.text, []byte("\r")), []byte(bom)))
+	h, err := readHeader4(bytes.TrimSuffix(l.text, []byte("\r")))
 	if err == nil && !l.ended {
 		err = fmt.Errorf("%w: the header was torn off in front of its newline", pistore.ErrCorrupt)
 	}
@@ -151,7 +153,7 @@ func ReadName(ctx context.Context, path string) (string, error) {
 	}
 	defer f.Close() // read only: nothing can be lost
 	name := ""
-	h, err := readHead(f, size)
+	h, err := readHead(ctx, f, size)
 	if err == nil && h.what == fileV4 {
 		name, err = searchName(ctx, f, size, nameMark4, nameIn4)
 	} else if err == nil {
@@ -296,7 +298,7 @@ func resolveParent(fs disk.FS, child string) func(path string) pistore.SessionID
 			return ""
 		}
 		defer f.Close() // read only: nothing can be lost
-		h, err := readHead(f, size)
+		h, err := readHead(noContext, f, size)
 		if err != nil || h.what != filePi && h.what != fileV4 {
 			return ""
 		}

@@ -27,11 +27,54 @@ type line struct {
 	offset int64 // of its first byte
 	length int64 // of its text
 	text   []byte
-	ended  bool // a newline stands behind it
-	long   bool // too long to be held
+	ended  bool     // a newline stands behind it
+	long   *outline // of a line too long to be held, else nil
 }
 
-func (l line) tooLong() bool { return l.long }
+// outline is what is known of a line that is not held.
+type outline struct {
+	lead  byte  // its first byte
+	solid int64 // its length without the NULs at its end
+
+	read   int64
+	depth  int
+	values int // that began at depth 0
+	inText bool
+	escape bool // the next byte of a text is escaped
+}
+
+// add takes in the next part of the line.
+func (o *outline) add(part []byte) {
+	if o.read == 0 && len(part) > 0 {
+		o.lead = part[0]
+	}
+	if text := bytes.TrimRight(part, "\x00"); len(text) > 0 {
+		o.solid = o.read + int64(len(text))
+	}
+	o.read += int64(len(part))
+	for _, c := range part {
+		switch {
+		case o.escape:
+			o.escape = false
+		case o.inText:
+			o.escape, o.inText = c == '\\', c != '"'
+		case c == '"':
+			o.inText = true
+		case c == '{', c == '[':
+			if o.depth == 0 {
+				o.values++
+			}
+			o.depth++
+		case c == '}', c == ']':
+			o.depth--
+		}
+	}
+}
+
+// object reports whether the line looks like one whole object.
+func (o *outline) object() bool {
+	return o.lead == '{' && o.values == 1 && o.depth == 0 && !o.inText
+}
 
 // lineReader yields the lines of the first size bytes of a source. Only \n ends
 // a line. Its memory is that of the longest line that is held.
@@ -83,7 +126,9 @@ func (r *lineReader) take(n int) line {
 	l := line{number: r.number, offset: r.pos - int64(r.end-r.start), length: int64(n), text: r.buf[r.start : r.start+n]}
 	r.start += n
 	if n > r.limit {
-		l.text, l.long = nil, true
+		l.long = &outline{}
+		l.long.add(l.text)
+		l.text = nil
 	}
 	return l
 }
@@ -91,22 +136,23 @@ func (r *lineReader) take(n int) line {
 // passOver reads to the end of a line that is too long to be held.
 func (r *lineReader) passOver() (line, bool, error) {
 	r.number++
-	l := line{number: r.number, offset: r.pos - int64(r.end-r.start), long: true}
+	l := line{number: r.number, offset: r.pos - int64(r.end-r.start), long: &outline{}}
 	for {
-		if i := bytes.IndexByte(r.buf[r.start:r.end], '\n'); i >= 0 {
-			r.start += i
-			l.length = r.pos - int64(r.end-r.start) - l.offset
+		part := r.buf[r.start:r.end]
+		i := bytes.IndexByte(part, '\n')
+		if l.ended = i >= 0; l.ended {
+			part = part[:i]
+		}
+		l.long.add(part)
+		l.length += int64(len(part))
+		r.start += len(part)
+		if l.ended {
 			r.start++
-			l.ended = true
 			return l, true, nil
 		}
-		r.start = r.end
-		more, err := r.fill()
-		if err != nil {
+		if more, err := r.fill(); err != nil {
 			return line{}, false, err
-		}
-		if !more {
-			l.length = r.pos - l.offset
+		} else if !more {
 			return l, true, nil
 		}
 	}

@@ -80,7 +80,7 @@ func openReading(ctx context.Context, path string, o Options, strict bool) (*Fil
 
 // readSource reads an open file, and leaves payloads in it where it is large.
 func readSource(ctx context.Context, path string, src disk.File, size int64, o Options, strict bool) (*File, Report, error) {
-	h, err := readHead(src, size)
+	h, err := readHead(ctx, src, size)
 	if err != nil {
 		return nil, Report{}, err
 	}

@@ -187,10 +187,11 @@ func welded(text []byte) bool {
 
 // facts of a message that an import needs.
 type messageFacts struct {
-	role   string
-	isText bool // role is a string
-	stop   string
-	usage  pistore.JSON
+	role      string
+	isText    bool // role is a string
+	stop      string
+	usage     pistore.JSON
+	timestamp pistore.JSON
 }
 
 func factsOf(message pistore.JSON) messageFacts {
@@ -203,6 +204,8 @@ func factsOf(message pistore.JSON) messageFacts {
 			f.stop, _ = pistore.JSON(m.value).Text()
 		case "usage":
 			f.usage = pistore.JSON(m.value)
+		case "timestamp":
+			f.timestamp = pistore.JSON(m.value)
 		}
 	}
 	return f

@@ -79,7 +79,7 @@ func repair(ctx context.Context, from, to string, o Options, ro RepairOptions) (
 
 // salvage reads what is to be kept.
 func salvage(ctx context.Context, path string, src disk.File, size int64, o Options, ro RepairOptions, rep *RepairReport) (*File, error) {
-	h, err := readHead(src, size)
+	h, err := readHead(ctx, src, size)
 	if err != nil {
 		return nil, err
 	}

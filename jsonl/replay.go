@@ -26,7 +26,8 @@ type replay struct {
 	stopped bool
 	omitted int64 // bytes behind that line
 
-	head header4
+	headed bool // the line of the header was read
+	head   header4
 	// substitute says that the header is not the one of the file.
 	substitute bool
 	state      *memstore.State
@@ -77,13 +78,22 @@ func (r *replay) run() error {
 			return r.ctx.Err()
 		}
 		r.at = l
-		switch {
-		case l.number == 1:
+		if l.number == 1 && bytes.HasPrefix(l.text, []byte(bom)) {
+			r.warn(kindBOM, "a byte order mark stands in front of the header")
+			l.text, l.offset, l.length = l.text[len(bom):], l.offset+int64(len(bom)), l.length-int64(len(bom))
+		}
+		switch whole := l.ended && l.long == nil; {
+		case !r.headed && whole && isBlank(l.text):
+			r.blank.add(l)
+		case !r.headed && whole && l.text[0] == 0:
+			r.nulLine(l)
+		case !r.headed:
+			r.headed = true
 			if err := r.header(l); err != nil {
 				return err
 			}
-		case l.tooLong() && l.ended:
-			r.fail(kindTooLarge, 0, "the line is too long to be held: "+strconv.FormatInt(l.length, 10)+" bytes")
+		case l.long != nil && l.ended:
+			r.fail(kindTooLarge, 0, "the line is too long to be held: "+strconv.FormatInt(l.length, 10)+" bytes"+leftOut)
 		case !l.ended:
 			r.tail(l)
 		default:
@@ -106,12 +116,10 @@ func (r *replay) run() error {
 	return nil
 }
 
-// header reads the first line. With keepGoing a damaged one is replaced.
+// header reads the first line that says something. With keepGoing a damaged one
+// is replaced.
 func (r *replay) header(l line) error {
-	text := bytes.TrimPrefix(bytes.TrimSuffix(l.text, []byte("\r")), []byte(bom))
-	if bytes.HasPrefix(l.text, []byte(bom)) {
-		r.faults.add(Fault{Severity: Warning, Kind: kindBOM, Line: 1, record: -1, Message: "a byte order mark stands in front of the header"})
-	}
+	text := bytes.TrimSuffix(l.text, []byte("\r"))
 	if len(text) > 0 && l.text[len(l.text)-1] == '\r' {
 		r.crlf.add(l)
 	}
@@ -181,12 +189,16 @@ func (r *replay) ended(l line) {
 		r.torn = l.length + 1
 		r.warn(kindTorn, fmt.Sprintf("torn tail: %d bytes of the last line with sectors that were never written; they are set aside", r.torn))
 	case text[0] == 0:
-		r.fail(kindNUL, 0, "NUL bytes where a transaction should start: content never reached the disk"+r.behind(l))
+		r.nulLine(l)
 	case !ok:
 		r.fail(kindSum, 0, "the line does not end in its sum"+r.behind(l))
 	default:
 		r.fail(kindSum, 0, "the sum of the line does not hold"+r.behind(l))
 	}
+}
+
+func (r *replay) nulLine(l line) {
+	r.fail(kindNUL, 0, "NUL bytes where a line should start: content never reached the disk"+r.behind(l))
 }
 
 // behind says that damage is not at the end of the file.
@@ -246,7 +258,7 @@ func (r *replay) unsummed(text []byte) {
 		}
 		r.fail(kind, 0, "not JSON: "+syntax.Problem)
 	case err != nil:
-		r.fail(kindTooLarge, 0, err.Error())
+		r.fail(kindTooLarge, 0, "the line cannot be kept: "+err.Error()+leftOut)
 	case compact == "[]":
 		r.transactions++
 	default:
@@ -414,7 +426,7 @@ func (r *replay) fail(kind string, invariant int, message string) {
 	r.faults.add(Fault{
 		Severity: Error, Kind: kind, Invariant: invariant, Line: max(r.at.number, 1), Offset: r.at.offset, Message: message, record: -1,
 	})
-	if r.stopped = !r.keepGoing || r.prefix && r.at.number > 1; r.stopped {
+	if r.stopped = !r.keepGoing || r.prefix && r.headed && r.state != nil; r.stopped {
 		r.omitted = max(0, r.size-r.at.offset-r.at.length-1)
 	}
 }

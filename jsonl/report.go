@@ -43,7 +43,12 @@ func (f *Fault) Error() string {
 }
 
 // Place returns where the fault is, in words.
-func (f *Fault) Place() string { return fmt.Sprintf("line %d, byte %d", f.Line, f.Offset) }
+func (f *Fault) Place() string { return Place{f.Line, f.Offset}.String() }
+
+// Place is a place in a file: a line, from 1, and the offset of its first byte.
+type Place struct{ Line, Offset int64 }
+
+func (p Place) String() string { return fmt.Sprintf("line %d, byte %d", p.Line, p.Offset) }
 
 // Is reports whether target is ErrCorrupt and the fault damage.
 func (f *Fault) Is(target error) bool {
@@ -84,7 +89,9 @@ const (
 	kindBadHeader     = "unusable-header"
 	kindUTF16         = "utf-16"
 	kindTooLarge      = "too-large"
-	kindSchema        = "schema"
+
+	// KindSchema: a record, or a message in it, without what its type demands.
+	KindSchema = "schema"
 
 	// Of format 4 only.
 	kindSum      = "bad-sum"

@@ -42,6 +42,10 @@ type importer struct {
 	last       int32 // the last record of the file, -1: none
 	sum        ledger.Sum
 	summed     bool // a record had usage
+	// Of the record at hand: what it used, and what its message has in place of
+	// a timestamp, in words.
+	spent   pistore.JSON
+	untimed string
 
 	blank, crlf lineCount
 
@@ -90,8 +94,10 @@ func (im *importer) scan() error {
 			l.text, l.offset, l.length = l.text[len(bom):], l.offset+int64(len(bom)), l.length-int64(len(bom))
 		}
 		switch {
-		case l.tooLong():
-			im.tooLarge(l, &pistore.LimitError{Limit: "line bytes", Got: l.length, Max: maxLineBytes})
+		case l.long != nil:
+			if err := im.longLine(l); err != nil {
+				return err
+			}
 		case !l.ended:
 			im.tail(l)
 		case isBlank(l.text):
@@ -103,6 +109,35 @@ func (im *importer) scan() error {
 			im.line(l)
 		}
 	}
+}
+
+// longLine judges a line that is too long to be held.
+func (im *importer) longLine(l line) error {
+	switch o := l.long; {
+	case !l.ended && o.solid <= maxLineBytes:
+		// What is too long is the NULs at its end.
+		l.text = make([]byte, o.solid)
+		if n, err := im.src.ReadAt(l.text, l.offset); n < len(l.text) {
+			return fmt.Errorf("read at byte %d: %w", l.offset, err)
+		}
+		im.tail(l)
+	case o.lead == 0:
+		im.nulLine(l)
+	case !l.ended && !o.object():
+		im.tornTail(l)
+	default:
+		im.tooLarge(l, &pistore.LimitError{Limit: "line bytes", Got: l.length, Max: maxLineBytes})
+	}
+	return nil
+}
+
+func (im *importer) nulLine(l line) {
+	im.fail(kindNUL, l, "NUL bytes where a record should start: content never reached the disk")
+}
+
+func (im *importer) tornTail(l line) {
+	im.torn = l.length
+	im.warn(kindTorn, l, fmt.Sprintf("torn tail: %d bytes behind the last newline are no whole record and are set aside", l.length))
 }
 
 // counted adds the oddities that were counted.
@@ -154,8 +189,7 @@ func (im *importer) tail(l line) {
 		im.line(l)
 		return
 	}
-	im.torn = l.length
-	im.warn(kindTorn, l, fmt.Sprintf("torn tail: %d bytes behind the last newline are no whole record and are set aside", l.length))
+	im.tornTail(l)
 }
 
 func isObject(text []byte) bool {
@@ -194,11 +228,12 @@ func (im *importer) line(l line) {
 
 // malformed reports a line that is no JSON.
 func (im *importer) malformed(l line, at *pistore.SyntaxError) {
+	if l.text[0] == 0 {
+		im.nulLine(l)
+		return
+	}
 	f := Fault{Severity: Error, Line: l.number, Offset: l.offset + min(at.Offset, int64(len(l.text))), record: -1}
 	switch {
-	case l.text[0] == 0:
-		f.Kind, f.Offset = kindNUL, l.offset
-		f.Message = "NUL bytes where a record should start: content never reached the disk"
 	case bytes.Contains(l.text, []byte("}\r{")):
 		f.Kind = kindWelded
 		f.Message = "several records in one line, with a CR between them: only LF ends a line"
@@ -212,10 +247,13 @@ func (im *importer) malformed(l line, at *pistore.SyntaxError) {
 	im.faults.add(f)
 }
 
+// leftOut says what becomes of what exceeds a limit.
+const leftOut = "; it is left out, and a repair writes the rest"
+
 func (im *importer) tooLarge(l line, limit *pistore.LimitError) {
 	im.faults.add(Fault{
 		Severity: Error, Kind: kindTooLarge, Line: l.number, Offset: l.offset, record: -1,
-		Message: "the line cannot be kept: " + limit.Error(), cause: limit,
+		Message: "the line cannot be kept: " + limit.Error() + leftOut, cause: limit,
 	})
 }
 
@@ -292,7 +330,7 @@ func (im *importer) record(l line, p parsed) {
 		// The line costs itself; who names it finds it missing.
 		im.faults.add(Fault{
 			Severity: Error, Kind: kindTooLarge, Line: l.number, Offset: l.offset, LegacyID: r.legacy, record: -1,
-			Message: "the record cannot be kept: " + err.Error(), cause: err,
+			Message: "the record cannot be kept: " + err.Error() + leftOut, cause: err,
 		})
 		return
 	}
@@ -403,6 +441,10 @@ func (im *importer) note(r *record, index int32, p parsed) {
 	if r.time < 0 {
 		im.warnAt(kindTimestamp, l, index, "a timestamp that cannot be read; the nearest earlier one is used")
 	}
+	if im.untimed != "" {
+		im.warnAt(kindTimestamp, l, index, "the timestamp inside the message is "+im.untimed+" instead of Unix milliseconds; that of the record stands for it")
+	}
+	im.addUsage(index, im.spent)
 	if p.typ == typeUnknown {
 		im.warnAt(kindUnknownType, l, index, fmt.Sprintf("the type %s is not known; the record is kept as a custom entry", show(p.typName)))
 	}

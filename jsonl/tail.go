@@ -156,7 +156,7 @@ func (im *importer) edited(message pistore.JSON, edit int32) pistore.JSON {
 		return ""
 	}
 	content, ok := replacement.Member("content")
-	if !ok || !isContent(string(content)) {
+	if !ok || !readable(content) {
 		return message
 	}
 	switch factsOf(message).role {
@@ -167,8 +167,50 @@ func (im *importer) edited(message pistore.JSON, edit int32) pistore.JSON {
 	}
 }
 
-func isContent(value string) bool {
-	return value != "" && (value[0] == '"' || value[0] == '[' || value == "null")
+// readable reports whether a value can be the content of a message: a text,
+// nothing, or a list of blocks of which each that is known has what it needs.
+func readable(content pistore.JSON) bool {
+	switch {
+	case content == "":
+		return false
+	case content[0] == '"', content == "null":
+		return true
+	case content[0] != '[':
+		return false
+	}
+	for block := range content.Elements() {
+		if !readableBlock(block) {
+			return false
+		}
+	}
+	return true
+}
+
+func readableBlock(block pistore.JSON) bool {
+	kind, _ := block.Member("type")
+	is := func(ok func(string) bool, names ...string) bool {
+		for _, name := range names {
+			if value, _ := block.Member(name); !ok(string(value)) {
+				return false
+			}
+		}
+		return true
+	}
+	text := optional(isString)
+	switch kind {
+	case `"text"`:
+		return is(text, "text")
+	case `"image"`:
+		return is(text, "data", "mimeType")
+	case `"thinking"`:
+		return is(text, "thinking", "thinkingSignature") && is(isFlag, "redacted")
+	case `"toolCall"`:
+		named := func(value string) bool { return isString(value) && value != `""` }
+		arguments := optional(func(value string) bool { return value[0] == '{' })
+		return is(named, "id", "name") && is(text, "thoughtSignature") && is(arguments, "arguments")
+	default:
+		return true
+	}
 }
 
 // list joins what is JSON already to a list.

@@ -66,12 +66,19 @@ func (im *importer) cutCycles() {
 			cycle := path[slices.Index(path, at):]
 			first := slices.Min(cycle)
 			im.records[first].parent = -1
-			im.failAt(kindCycle, 6, im.at(first), first, fmt.Sprintf("a cycle of %d parents; it is cut at this record, which starts an island", len(cycle)))
+			im.failAt(kindCycle, 6, im.at(first), first, cycleOf(len(cycle))+"; it is cut at this record, which starts an island")
 		}
 		for _, v := range path {
 			state[v] = done
 		}
 	}
+}
+
+func cycleOf(n int) string {
+	if n == 1 {
+		return "the record is its own parent"
+	}
+	return fmt.Sprintf("%d records are parents of each other in a cycle", n)
 }
 
 // sort orders the records: as in the file, but one that stands before its

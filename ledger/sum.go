@@ -74,6 +74,9 @@ func (s *Sum) AddUsage(usage pistore.JSON, adjustment bool) {
 	}
 }
 
+// Unusable returns how many of the rows added so far had an unusable value.
+func (s *Sum) Unusable() int64 { return s.unusable }
+
 // AddTotals adds totals that a Sum returned before, exactly: a stored sum goes
 // on from where it was, and sums of parts add up to that of the whole. Totals
 // that no Sum returns are ErrInvalid, and nothing is added.

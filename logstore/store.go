@@ -51,8 +51,7 @@ var _ pistore.Backend = (*Store)(nil)
 
 // Open opens the database in a folder and creates it if the folder is empty or
 // absent. Errors: *pistore.LockedError, ErrForeignFormat, ErrNewerVersion,
-// *pistore.CorruptError; for a read-only open also ErrBusy, and ErrNotFound where
-// there is no database yet.
+// *pistore.CorruptError, and ErrNotFound for a read-only open of nothing.
 func Open(dir string, opts Options) (*Store, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -86,7 +85,10 @@ func claimFolder(dir string, opts Options) (*folderLock, error) {
 		if absent || !ours {
 			return nil, fmt.Errorf("logstore: %s: %w", dir, pistore.ErrNotFound)
 		}
-		return nil, nil // a reader needs no lock, see pinFolder
+		if opts.beside {
+			return nil, nil
+		}
+		return nil, checkUnowned(opts.fs, dir)
 	}
 	if absent {
 		if err := makeFolder(opts.fs, dir); err != nil {

@@ -12,9 +12,10 @@ import (
 // ParseMessage returns the view of a stored message. Members that the view does
 // not know are ignored; a role or block type that it does not know gives an
 // UnknownMessage or UnknownBlock. A known member that is absent or null gives
-// its zero value, since messages of other programs leave some out. An error
-// matches ErrInvalid: no object, no role, a known member of a wrong kind, a tool
-// call without id or name, a tool result without toolCallId.
+// its zero value, since messages of other programs leave some out; so does a
+// timestamp that is no number. An error matches ErrInvalid: no object, no role,
+// any other known member of a wrong kind, a tool call without id or name, a tool
+// result without toolCallId.
 func ParseMessage(raw pistore.JSON) (Message, error) {
 	p := &parser{}
 	if !raw.IsObject() {
@@ -74,7 +75,7 @@ func (p *parser) user(raw pistore.JSON) Message {
 		case "content":
 			m.Content = p.content(v)
 		case "timestamp":
-			m.Timestamp = p.instant(name, v)
+			m.Timestamp = p.sentAt(v)
 		}
 	}
 	return m
@@ -107,7 +108,7 @@ func (p *parser) assistant(raw pistore.JSON) Message {
 		case "deferred":
 			m.Deferred = p.deferred(v)
 		case "timestamp":
-			m.Timestamp = p.instant(name, v)
+			m.Timestamp = p.sentAt(v)
 		}
 	}
 	return m
@@ -160,7 +161,7 @@ func (p *parser) toolResult(raw pistore.JSON) Message {
 		case "usage":
 			m.Usage = unlessNull(v)
 		case "timestamp":
-			m.Timestamp = p.instant(name, v)
+			m.Timestamp = p.sentAt(v)
 		}
 	}
 	if m.ToolCallID == "" {
@@ -182,7 +183,7 @@ func (p *parser) system(raw pistore.JSON) Message {
 		case "toolsRemoved":
 			m.ToolsRemoved = v
 		case "timestamp":
-			m.Timestamp = p.instant(name, v)
+			m.Timestamp = p.sentAt(v)
 		}
 	}
 	return m
@@ -201,7 +202,7 @@ func (p *parser) custom(raw pistore.JSON) Message {
 		case "details":
 			m.Details = v
 		case "timestamp":
-			m.Timestamp = p.instant(name, v)
+			m.Timestamp = p.sentAt(v)
 		}
 	}
 	return m
@@ -228,7 +229,7 @@ func (p *parser) bash(raw pistore.JSON) Message {
 		case "excludeFromContext":
 			m.ExcludeFromContext = p.flag(name, v)
 		case "timestamp":
-			m.Timestamp = p.instant(name, v)
+			m.Timestamp = p.sentAt(v)
 		}
 	}
 	return m
@@ -345,6 +346,12 @@ func (p *parser) number(at string, v pistore.JSON) int64 {
 
 func (p *parser) instant(at string, v pistore.JSON) pistore.UnixMS {
 	return pistore.UnixMS(max(p.number(at, v), 0))
+}
+
+// sentAt reads the timestamp of a message. One of another kind counts as none:
+// nothing hangs on it, and the message is worth more.
+func (p *parser) sentAt(v pistore.JSON) pistore.UnixMS {
+	return (&parser{}).instant("", v)
 }
 
 func unlessNull(v pistore.JSON) pistore.JSON {

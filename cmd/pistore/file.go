@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"pistore"
@@ -84,17 +87,43 @@ func (o *opened) check(ctx context.Context, opts verify.Options) (verifyReport, 
 		return r, err
 	}
 	for i := range r.Faults {
-		r.Faults[i].LegacyID = o.legacyID(pistore.ID(r.Faults[i].ID))
+		r.Faults[i].locate(o.file)
 	}
 	file := o.file.Report()
 	r.OK = r.OK && file.Errors == 0
 	r.Faults = append(fileFaults(file), r.Faults...)
+	slices.SortStableFunc(r.Faults, func(a, b faultView) int { return cmp.Compare(a.lineOrEnd(), b.lineOrEnd()) })
 	r.Omitted += file.Omitted()
 	r.TornBytes = &file.TornBytes
 	if file.Version == 4 {
 		r.Checked.Transactions = &file.Transactions
 	}
 	return r, err
+}
+
+// schemaInvariant is broken by an entry without what its type demands.
+const schemaInvariant = 7
+
+// locate says of a fault in an entry where its record stands in the file.
+func (v *faultView) locate(f *jsonl.File) {
+	id := pistore.ID(v.ID)
+	at, ok := f.Locate(id)
+	if !ok {
+		return
+	}
+	v.LegacyID, _ = f.LegacyID(id)
+	v.Line, v.Offset, v.Place = at.Line, &at.Offset, at.String()
+	if v.Invariant == schemaInvariant {
+		v.Kind = jsonl.KindSchema
+	}
+}
+
+// lineOrEnd is the line of a fault; one that has none comes last.
+func (v *faultView) lineOrEnd() int64 {
+	if v.Line == 0 {
+		return math.MaxInt64
+	}
+	return v.Line
 }
 
 // fileFaults lists what reading a file found, by line.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"pistore"
+	"pistore/jsonl"
 	"pistore/ledger"
 )
 
@@ -84,7 +85,8 @@ func usageOf(e pistore.Entry) (pistore.UsageRow, bool) {
 	default:
 		return row, false
 	}
-	row.Usage, _ = of.Member("usage")
+	usage, _ := of.Member("usage")
+	row.Usage = jsonl.ImportedUsage(usage)
 	row.Details = pistore.JSON(details + "}")
 	return row, row.Usage != "" && row.Usage != "null"
 }
