@@ -93,7 +93,7 @@ func (d *demo) store() string { return filepath.Join(d.dir, "store") }
 // say prints lines at once, since what comes next may take a moment.
 func (d *demo) say(format string, args ...any) {
 	for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
-		d.out.line(plain(line))
+		d.out.whole(line)
 	}
 	_ = d.out.flush() // the last flush of the command reports the error
 }

@@ -219,7 +219,7 @@ func TestFormat4OfOurs(t *testing.T) {
 		t.Errorf("%d bytes, %d live, %d dead, %d torn", *s.Bytes, *s.LiveBytes, *s.DeadBytes, *s.TornBytes)
 	}
 	_, words, _ := ran(t, "inspect", path)
-	for _, want := range []string{"stored   jsonl-4, storage version 1, ", " are dead and 18 bytes at the end are torn\n", "run: tools — call 2 of 3 started (bash, replay never)"} {
+	for _, want := range []string{"stored   jsonl-4, storage version 1, ", " are dead and 18\n           bytes at the end are torn\n", "run: tools — call 2 of 3 started (bash, replay never)"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("%q is missing in\n%s", want, words)
 		}

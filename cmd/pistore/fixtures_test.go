@@ -20,13 +20,14 @@ import (
 // The sessions that tests look at, by name. Each is made by commits on a new
 // session, so that any backend can hold it.
 var fixtures = map[string]func(*maker){
-	"tools":   makeTools,
-	"tree":    makeTree,
-	"hostile": makeHostile,
-	"damaged": makeDamaged,
-	"island":  makeIsland,
-	"worn":    makeWorn,
-	"bare":    func(*maker) {},
+	"tools":     makeTools,
+	"tree":      makeTree,
+	"hostile":   func(m *maker) { makeEverywhere(m, hostileText, hostileText) },
+	"sprawling": func(m *maker) { makeEverywhere(m, sprawlingText, sprawlingText[:90]) },
+	"damaged":   makeDamaged,
+	"island":    makeIsland,
+	"worn":      makeWorn,
+	"bare":      func(*maker) {},
 }
 
 // maker commits what a fixture consists of.
@@ -191,9 +192,13 @@ func makeTree(m *maker) {
 // colours, moves the cursor, in C0 and C1, and turns the direction of text.
 const hostileText = "\x1b]0;owned\x07\x1b[31mred\x1b[0m\u009b2J\r\x7f\b\u202egnp.exe\u2066x\u2069 \u200fy\u2028z"
 
-// makeHostile has hostile text wherever a store can have text.
-func makeHostile(m *maker) {
-	h := hostileText
+// sprawlingText has line breaks, and is longer than anything that is shown of it
+// should be.
+var sprawlingText = "one\ntwo\r\nthree\tfour\n\n" + strings.Repeat("five ", 20_000)
+
+// makeEverywhere has a text wherever a store can have text, and a short one where
+// that has to be short.
+func makeEverywhere(m *maker, h, short string) {
 	quoted := pistore.QuoteJSON(h)
 	m.message(uid(1), "", &session.UserMessage{Content: text(h + "\nline two " + h)})
 	m.message(uid(2), uid(1), &session.AssistantMessage{
@@ -220,16 +225,16 @@ func makeHostile(m *maker) {
 	}))
 	m.set(registers.FactNameNS, "", quoted)
 	m.set(registers.FactLabelNS, string(uid(2)), quoted)
-	m.set(registers.FactCustomNS, h, quoted)
+	m.set(registers.FactCustomNS, short, quoted)
 	m.set(registers.DocNS, "s:kind\u202e", quoted)
 	m.set(registers.TaskStateNS, "\u202etask", quoted)
-	m.set("foreign"+h, h, quoted)
+	m.set("foreign"+short, short, quoted)
 }
 
-// hostileFile is a session file of format 3 with hostile text wherever it can
-// have text, and with lines that are no records.
-var hostileFile = func() string {
-	q := string(pistore.QuoteJSON(hostileText))
+// fileEverywhere is a session file of format 3 with a text wherever it can have
+// text, and with lines that are no records.
+func fileEverywhere(h string) string {
+	q := string(pistore.QuoteJSON(h))
 	return strings.Join([]string{
 		`{"type":"session","version":3,"id":"` + "\u202e" + `id","timestamp":"2026-01-01T00:00:00.000Z","cwd":` + q + `,"parentSession":` + q + `}`,
 		`{"type":"message","id":` + q + `,"parentId":null,"timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":` + q + `}}`,
@@ -246,13 +251,13 @@ var hostileFile = func() string {
 		`{"type":"session_info","id":"h","parentId":"g2","name":` + q + `}`,
 		`{"type":"model_change","id":"i","parentId":"h","provider":` + q + `,"modelId":` + q + `}`,
 		`{"type":"thinking_level_change","id":"j","parentId":"i","thinkingLevel":` + q + `}`,
-		hostileText + `{"type":` + hostileText,
-		`{"type":"message","id":"` + hostileText + `"`,
-		`{"type":"message","id":"k","parentId":"` + hostileText[:9] + `"}`,
+		h + `{"type":` + h,
+		`{"type":"message","id":"` + h + `"`,
+		`{"type":"message","id":"k","parentId":"` + h[:9] + `"}`,
 		`{"type":"custom","id":"l","parentId":"\u202e\u001b]0;x","customType":"c","data":` + q + `}`,
-		hostileText,
+		h,
 	}, "\n")
-}()
+}
 
 // makeDamaged breaks what registers say: a leaf that leads nowhere, an operation
 // whose state cannot be read, content that nobody has queued.

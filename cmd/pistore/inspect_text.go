@@ -13,7 +13,7 @@ import (
 func printHeader(p *paper, r inspectReport) {
 	p.line(bold("session "), plain(string(r.Session.ID)))
 	if r.Session.Name != "" {
-		p.block(bold, "  ", r.Session.Name)
+		p.line(plain("  "), bold(flat(r.Session.Name)))
 	}
 }
 
@@ -28,8 +28,8 @@ func printOverview(p *paper, r inspectReport) {
 	} else if r.Session.LegacyParentPath != "" {
 		p.line(dim("  forked   "), plain(brief("from "+r.Session.LegacyParentPath, columns-11)))
 	}
-	p.line(dim("  stored   "), plain(storedWords(r)))
-	p.line(dim("  holds    "), plain(entriesWords(r.Entries)))
+	p.labelled("  stored   ", plain, storedWords(r))
+	p.labelled("  holds    ", plain, entriesWords(r.Entries))
 	if r.Legacy != nil {
 		printLegacy(p, *r.Legacy)
 	}
@@ -71,7 +71,7 @@ func printLegacy(p *paper, l legacyView) {
 		types = append(types, fmt.Sprintf("%s %s", grouped(fmt.Sprint(l.RecordsByType[name])), brief(name, 24)))
 	}
 	if len(types) > 0 {
-		p.labelled("  records  ", strings.Join(types, ", "))
+		p.labelled("  records  ", plain, strings.Join(types, ", "))
 	}
 	var settings []string
 	if m := l.Model; m != nil {
@@ -81,10 +81,10 @@ func printLegacy(p *paper, l legacyView) {
 		settings = append(settings, "thinking "+brief(l.ThinkingLevel, 20))
 	}
 	if len(l.ActiveTools) > 0 {
-		settings = append(settings, "tools "+strings.Join(l.ActiveTools, ", "))
+		settings = append(settings, toolWords(l.ActiveTools))
 	}
 	if len(settings) > 0 {
-		p.labelled("  last set ", strings.Join(settings, " · "))
+		p.labelled("  last set ", plain, strings.Join(settings, " · "))
 	}
 	if l.LeafID != "" {
 		p.line(dim("  ends at  "), plain("record "+brief(l.LeafID, columns-18)))
@@ -145,16 +145,34 @@ func printLanes(p *paper, lanes []laneView) {
 			p.line(plain("  "), cyan(cut(name, columns-2)))
 			name = ""
 		}
-		for i, row := range breakLine(safe(doing), columns-laneColumn-2) {
-			if i > 0 {
-				name = ""
-			}
-			p.line(plain("  "), cyan(pad(name, laneColumn)), style(row))
-		}
+		p.named(name, style, doing)
 		for _, text := range laneDetails(l) {
-			p.block(dim, indent, text)
+			p.labelled(indent, dim, text)
 		}
 	}
+}
+
+// named writes what something is doing beside its name.
+func (p *paper) named(name string, style func(string) span, doing string) {
+	const room = columns - laneColumn - 2
+	for _, row := range breakLine(brief(doing, maxRows*room), room) {
+		p.line(plain("  "), cyan(pad(name, laneColumn)), style(row))
+		name = ""
+	}
+}
+
+// toolWords lists tools by name.
+func toolWords(names []string) string {
+	const most = 30
+	words := make([]string, 0, most)
+	for i, name := range names {
+		if i == most {
+			words = append(words, fmt.Sprintf("%d more", len(names)-most))
+			break
+		}
+		words = append(words, brief(name, 24))
+	}
+	return "tools " + strings.Join(words, ", ")
 }
 
 // laneDetails are the lines below what a lane is doing.
@@ -170,9 +188,9 @@ func laneDetails(l laneView) []string {
 	}
 	lines = append(lines, where)
 	if c := l.config; c != nil {
-		text := fmt.Sprintf("%s/%s, thinking %s", c.Model.Provider, c.Model.ModelID, c.ThinkingLevel)
+		text := fmt.Sprintf("%s, thinking %s", brief(c.Model.Provider+"/"+c.Model.ModelID, 40), brief(c.ThinkingLevel, 20))
 		if len(c.ActiveToolNames) > 0 {
-			text += " · tools " + strings.Join(c.ActiveToolNames, ", ")
+			text += " · " + toolWords(c.ActiveToolNames)
 		}
 		lines = append(lines, text)
 	}
@@ -363,7 +381,7 @@ func printContext(p *paper, lane string, r contextReport) {
 	}
 	for _, n := range r.Notes {
 		p.line(plain("  "), yellow(shortID(n.EntryID)))
-		p.block(plain, "    ", n.Problem)
+		p.labelled("    ", plain, n.Problem)
 	}
 }
 

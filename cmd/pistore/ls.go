@@ -157,7 +157,7 @@ func printListing(p *paper, place, sort string, l session.Listing) {
 		}
 		at := minute(s.ModifiedAt)
 		room := columns - 6 - width(at) - 9
-		title := brief(firstLine(what), room)
+		title := brief(flat(what), room)
 		if size != "" {
 			title = pad(title, room)
 			size = padLeft(size, 11)
@@ -189,8 +189,8 @@ func printSkipped(p *paper, skipped []skippedView, omitted int64) {
 	p.blank()
 	p.line(yellow(fmt.Sprintf("%d skipped:", int64(len(skipped))+omitted)))
 	for _, s := range skipped {
-		p.block(plain, "  ", safe(s.Path))
-		p.block(dim, "    ", s.Problem)
+		p.labelled("  ", plain, s.Path)
+		p.labelled("    ", dim, s.Problem)
 	}
 	if omitted > 0 {
 		p.line(dim(fmt.Sprintf("  and %d more", omitted)))

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+
+	"pistore"
 )
 
 // The exit codes.
@@ -46,6 +50,9 @@ var commands = []command{
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// A reader that goes away makes writing fail, and what is half done is
+	// cleared away. Without this the signal would end the program at once.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -69,12 +76,23 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		return report(stderr, "", usageError(fmt.Sprintf("there is no command %q; \"pistore help\" lists them", name)))
 	}
 	in := newInvocation(c, rest, stdout, stderr)
-	err := c.run(ctx, in)
-	if errors.Is(err, errHelp) {
+	work, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	in.out.failed = stop // nobody reads what comes next
+	err := c.run(work, in)
+	flushed := in.out.flush()
+	switch {
+	case errors.Is(err, errHelp):
 		printCommandHelp(newPaper(stdout), c)
 		return exitFine
+	case errors.Is(flushed, syscall.EPIPE):
+		return exitFindings // whoever read has left, and knows it
+	case flushed != nil:
+		err = &exitError{exitFindings, flushed}
+	case err != nil && ctx.Err() != nil:
+		err = &exitError{exitFindings, errors.New("interrupted")}
 	}
-	return report(stderr, c.name, errors.Join(err, in.out.flush()))
+	return report(stderr, c.name, err)
 }
 
 func find(name string) (command, bool) {
@@ -112,7 +130,28 @@ func report(stderr io.Writer, name string, err error) int {
 		if name != "" {
 			name = " " + name
 		}
-		fmt.Fprintf(stderr, "pistore%s: %s\n", name, safe(err.Error()))
+		fmt.Fprintf(stderr, "pistore%s: %s\n", name, brief(errorText(err), maxErrorColumns))
 	}
 	return code
+}
+
+// maxErrorColumns bounds what an error may quote.
+const maxErrorColumns = 2000
+
+// errorText is an error on one line, with a path once and with a remedy for what
+// is too large.
+func errorText(err error) string {
+	text := err.Error()
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		before, behind, found := strings.Cut(text, at.Error())
+		if found && strings.Contains(before, at.Path) {
+			text = before + at.Err.Error() + behind
+		}
+	}
+	var limit *pistore.LimitError
+	if errors.As(err, &limit) {
+		text += "; every store has this limit: shorten it or leave it out"
+	}
+	return strings.ReplaceAll(text, "\n", "; ") // errors that were joined
 }

@@ -17,7 +17,8 @@ const columns = 80
 type paper struct {
 	w      *bufio.Writer
 	colour bool
-	err    error
+	err    error       // the first of writing
+	failed func(error) // is told of it; nil: nobody
 }
 
 func newPaper(f *os.File) *paper { return &paper{w: bufio.NewWriter(f), colour: wantsColour(f)} }
@@ -37,13 +38,18 @@ func (p *paper) discard() { p.w.Reset(io.Discard) }
 
 // flush writes what is buffered and returns the first error of writing.
 func (p *paper) flush() error {
-	if err := p.w.Flush(); p.err == nil {
-		p.err = err
+	p.note(p.w.Flush())
+	return p.err
+}
+
+func (p *paper) note(err error) {
+	if err == nil || p.err != nil {
+		return
 	}
-	if p.err != nil {
-		return &exitError{exitFindings, p.err}
+	p.err = err
+	if p.failed != nil {
+		p.failed(err)
 	}
-	return nil
 }
 
 // span is a piece of a line in one style, an ANSI attribute; empty: plain.
@@ -57,25 +63,36 @@ func green(s string) span  { return span{"32", s} }
 func yellow(s string) span { return span{"33", s} }
 func cyan(s string) span   { return span{"36", s} }
 
-// line writes one line.
+// line writes one line, and cuts what does not fit.
 func (p *paper) line(spans ...span) {
-	for _, s := range spans {
-		text := safe(s.text)
-		if p.colour && s.style != "" && text != "" {
-			text = "\x1b[" + s.style + "m" + text + "\x1b[0m"
-		}
-		p.raw(text)
+	for i, room := 0, columns; i < len(spans) && room > 0; i++ {
+		text := brief(spans[i].text, room)
+		room -= width(text)
+		p.span(spans[i].style, text)
 	}
 	p.raw("\n")
+}
+
+// whole writes one line as long as it is.
+func (p *paper) whole(text string) {
+	p.raw(safe(text))
+	p.raw("\n")
+}
+
+// span writes safe text.
+func (p *paper) span(style, text string) {
+	if p.colour && style != "" && text != "" {
+		text = "\x1b[" + style + "m" + text + "\x1b[0m"
+	}
+	p.raw(text)
 }
 
 func (p *paper) blank() { p.raw("\n") }
 
 // raw writes what is safe already.
 func (p *paper) raw(text string) {
-	if _, err := p.w.WriteString(text); err != nil && p.err == nil {
-		p.err = err
-	}
+	_, err := p.w.WriteString(text)
+	p.note(err)
 }
 
 // block writes text of many lines, broken at words, behind an indentation.
@@ -91,10 +108,15 @@ func (p *paper) block(style func(string) span, indent, text string) {
 	}
 }
 
-// labelled writes text behind a label, and what does not fit below it.
-func (p *paper) labelled(label, text string) {
-	for _, row := range breakLine(safe(text), columns-width(label)) {
-		p.line(dim(label), plain(row))
+// maxRows bounds the rows that text in one piece takes: a name, a message.
+const maxRows = 12
+
+// labelled writes text in one piece behind a label, and what does not fit below
+// it.
+func (p *paper) labelled(label string, style func(string) span, text string) {
+	room := columns - width(label)
+	for _, row := range breakLine(brief(text, maxRows*room), room) {
+		p.line(dim(label), style(row))
 		label = strings.Repeat(" ", width(label))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,7 +28,7 @@ func TestScripts(t *testing.T) {
 		Dir: must[string](t)(filepath.Abs("testdata/script")), // commands change the working directory
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mkstore": scriptStore, "mkfile": scriptFile, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip, "hold": scriptHold,
-			"torn": scriptTorn, "hostile": scriptHostile, "unchanged": scriptUnchanged,
+			"torn": scriptTorn, "everywhere": scriptEverywhere, "brief": scriptBrief, "unchanged": scriptUnchanged,
 		},
 	})
 }
@@ -136,10 +137,22 @@ func scriptTorn(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(ts.ReadFile(args[0])+args[1]), 0o600))
 }
 
-// scriptHostile makes a session file with hostile text wherever a file can have
-// text, malformed lines included.
-func scriptHostile(ts *testscript.TestScript, _ bool, args []string) {
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(hostileFile), 0o600))
+// scriptEverywhere makes a session file with a text wherever a file can have text,
+// malformed lines included: everywhere FILE hostile|sprawling.
+func scriptEverywhere(ts *testscript.TestScript, _ bool, args []string) {
+	text := map[string]string{"hostile": hostileText, "sprawling": sprawlingText}[args[1]]
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(fileEverywhere(text)), 0o600))
+}
+
+// scriptBrief checks that what was printed last has few lines, none of them long:
+// brief FILE LINES.
+func scriptBrief(ts *testscript.TestScript, _ bool, args []string) {
+	scriptNarrow(ts, false, args[:1])
+	most, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	if n := strings.Count(ts.ReadFile(args[0]), "\n"); n > most {
+		ts.Fatalf("%d lines", n)
+	}
 }
 
 // scriptUnchanged runs a command that changes nothing: unchanged CODE pistore ….

@@ -17,12 +17,12 @@ import (
 type markdownTranscript struct{ p *paper }
 
 func (t *markdownTranscript) begin(of *transcript) error {
-	name := firstLine(of.name)
+	name := flat(of.name)
 	if name == "" {
 		name = "Session " + string(of.info.ID)
 	}
-	t.text("# " + name)
-	t.text(fmt.Sprintf("*Session %s, lane %s, %s*", of.info.ID, of.lane, instant(of.info.CreatedAt)))
+	t.heading("# " + name)
+	t.heading(fmt.Sprintf("*Session %s, lane %s, %s*", of.info.ID, brief(of.lane, 20), instant(of.info.CreatedAt)))
 	if of.fileDamage != "" {
 		t.text("**Damaged:** " + of.fileDamage)
 	}
@@ -35,27 +35,37 @@ func (t *markdownTranscript) begin(of *transcript) error {
 	return nil
 }
 
-// text writes a paragraph.
+// text writes paragraphs.
 func (t *markdownTranscript) text(s string) {
 	for _, line := range safeLines(s) {
-		t.p.line(plain(line))
+		t.p.whole(line)
 	}
+	t.p.blank()
+}
+
+// maxHeading bounds a heading: with an id and a name it may be wider than a
+// terminal.
+const maxHeading = 200
+
+// heading writes one line.
+func (t *markdownTranscript) heading(s string) {
+	t.p.whole(brief(flat(s), maxHeading))
 	t.p.blank()
 }
 
 // fold writes a section that is closed until somebody opens it.
 func (t *markdownTranscript) fold(summary, body string) {
-	t.p.line(plain("<details><summary>" + html.EscapeString(safe(summary)) + "</summary>"))
+	t.p.whole("<details><summary>" + html.EscapeString(brief(flat(summary), maxHeading)) + "</summary>")
 	t.p.blank()
 	fence := "```"
 	for strings.Contains(body, fence) {
 		fence += "`"
 	}
-	t.p.line(plain(fence + "text"))
+	t.p.whole(fence + "text")
 	for _, line := range safeLines(body) {
-		t.p.line(plain(line))
+		t.p.whole(line)
 	}
-	t.p.line(plain(fence))
+	t.p.whole(fence)
 	t.p.blank()
 	t.p.line(plain("</details>"))
 	t.p.blank()
@@ -103,7 +113,7 @@ func (t *markdownTranscript) message(e pistore.Entry, m session.Message) {
 		t.fold(what, blocksText(m.Content))
 		return
 	case *session.BashMessage:
-		t.text("## Shell")
+		t.heading("## Shell")
 		t.fold("$ "+firstLine(m.Command), "$ "+m.Command+"\n"+m.Output)
 		return
 	}
@@ -111,7 +121,7 @@ func (t *markdownTranscript) message(e pistore.Entry, m session.Message) {
 	if beside != "" {
 		beside = " (" + beside + ")"
 	}
-	t.text("## " + titled(who) + beside)
+	t.heading("## " + titled(who) + beside)
 	switch m := m.(type) {
 	case *session.AssistantMessage:
 		t.blocks(m.Content)

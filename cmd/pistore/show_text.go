@@ -20,12 +20,12 @@ func (t *textTranscript) begin(of *transcript) error {
 	if name == "" {
 		name = "session " + string(of.info.ID)
 	}
-	t.p.line(bold(brief(firstLine(name), columns-24)), dim("  lane "), cyan(brief(of.lane, 16)))
+	t.p.line(bold(brief(flat(name), columns-24)), dim("  lane "), cyan(brief(of.lane, 16)))
 	if of.fileDamage != "" {
-		t.p.block(red, "  ", "✗ "+of.fileDamage)
+		t.p.labelled("  ", red, "✗ "+of.fileDamage)
 	}
 	if of.damage != nil {
-		t.p.block(red, "  ", "✗ the beginning is missing: "+of.damage.Error())
+		t.p.labelled("  ", red, "✗ the beginning is missing: "+of.damage.Error())
 	}
 	if of.omitted > 0 {
 		t.p.line(dim("  … " + count(int64(of.omitted), "earlier entry", "earlier entries")))
@@ -76,7 +76,7 @@ func (t *textTranscript) message(e pistore.Entry) {
 	if err != nil {
 		t.who = ""
 		t.p.blank()
-		t.p.block(red, "  ", "✗ "+err.Error())
+		t.p.labelled("  ", red, "✗ "+err.Error())
 		return
 	}
 	who, beside := headingOf(e, m)
@@ -101,7 +101,7 @@ func (t *textTranscript) rule(words, summary string, err error) {
 	t.p.blank()
 	t.p.line(yellow("── " + words + " " + strings.Repeat("─", max(0, columns-4-width(words)))))
 	if err != nil {
-		t.p.block(red, "  ", "✗ "+err.Error())
+		t.p.labelled("  ", red, "✗ "+err.Error())
 	}
 	if summary != "" {
 		t.p.block(dim, "  ", summary)
@@ -111,7 +111,7 @@ func (t *textTranscript) rule(words, summary string, err error) {
 func (t *textTranscript) end(of *transcript) error {
 	if of.doing != "idle" {
 		t.p.blank()
-		t.p.block(yellow, "", "⏸ "+of.doing)
+		t.p.labelled("", yellow, "⏸ "+of.doing)
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func printFaults(p *paper, faults []faultView, omitted int64) {
 		}
 		name = pad(name, 12) + " "
 		p.line(plain("  "), style(pad(f.Severity, 8)), bold(name), plain(brief(where, columns-10-width(name))))
-		p.block(plain, "          ", f.Message)
+		p.labelled("          ", plain, f.Message)
 	}
 	if omitted > 0 {
 		p.line(dim(fmt.Sprintf("  and %d more", omitted)))

@@ -66,6 +66,12 @@ func shortID(id pistore.ID) string {
 	return brief(string(id), 12)
 }
 
+// flat is a text on one line: white space, line breaks too, becomes single
+// spaces. Of a long text it is the beginning.
+func flat(text string) string {
+	return strings.Join(strings.Fields(cutBytes(text, 4096)), " ")
+}
+
 // firstLine is the first line of a text that has anything on it.
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
