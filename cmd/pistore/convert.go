@@ -35,7 +35,7 @@ type convertReport struct {
 	Copied       checkedCount      `json:"copied"`
 	Digest       string            `json:"digest"` // of SRC and of the copy
 	Faults       []faultView       `json:"faults"` // of SRC; warnings only
-	Omitted      int64             `json:"omitted,omitempty"`
+	Omitted      int64             `json:"omitted"`
 }
 
 func runConvert(ctx context.Context, in *invocation) (err error) {

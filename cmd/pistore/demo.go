@@ -42,56 +42,87 @@ func runDemo(ctx context.Context, in *invocation) error {
 	if err != nil {
 		return err
 	}
-	if len(rest) > 0 || in.json {
-		return usageError("demo takes no argument and has no JSON; see \"pistore help demo\"")
+	if len(rest) > 0 {
+		return usageError("demo takes no argument; see \"pistore help demo\"")
 	}
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	if *agent != "" {
 		return demoAgent(ctx, *agent, *stall)
 	}
-	if err := playDemo(ctx, in.out, *keep); err != nil {
+	d := &demo{out: in.out, silent: in.json}
+	if in.set("keep") {
+		if err := freshFolder(*keep); err != nil {
+			return err
+		}
+		d.dir, d.report.Store = *keep, filepath.Join(*keep, "store")
+	}
+	if err := d.playOnce(ctx); err != nil {
 		return &exitError{exitFindings, err}
+	}
+	if in.json {
+		return in.out.object(d.report)
 	}
 	return nil
 }
 
 type demo struct {
-	out *paper
-	dir string // the store, and beside it the files that the tools write
+	out    *paper
+	silent bool
+	dir    string // the store, and beside it the files that the tools write
+	report demoReport
 }
 
-// playDemo plays the demo in a new folder, which it removes again unless keep
-// names a place for it.
-func playDemo(ctx context.Context, out *paper, keep string) (err error) {
-	dir := keep
-	if keep == "" {
-		if dir, err = os.MkdirTemp("", "pistore-demo-"); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	} else {
-		if err := os.MkdirAll(keep, 0o700); err != nil {
-			return err
-		}
-		if there, err := os.ReadDir(keep); err != nil || len(there) > 0 {
-			return errors.Join(err, fmt.Errorf("%s is not empty; name a new folder for --keep", keep))
-		}
+// demoReport is the JSON of demo.
+type demoReport struct {
+	Kills       int         `json:"kills"`
+	NeverStarts int         `json:"neverStarts"` // of the tool that must not run again
+	SafeStarts  int         `json:"safeStarts"`  // of the tool that may
+	Requests    int64       `json:"requests"`
+	Cost        number      `json:"cost"`
+	Faults      []faultView `json:"faults"`
+	Store       string      `json:"store,omitempty"` // where it was kept
+}
+
+// freshFolder makes a folder, or takes one that is empty.
+func freshFolder(place string) error {
+	if place == "" {
+		return usageError("--keep takes a folder")
 	}
-	d := &demo{out: out, dir: dir}
-	if err := d.play(ctx); err != nil {
+	if err := os.MkdirAll(place, 0o700); err != nil {
 		return err
 	}
-	if keep != "" {
-		d.say("\nKept; look at it with: pistore inspect %s", d.store())
+	there, err := os.ReadDir(place)
+	if len(there) > 0 {
+		return usageError(place + " is not empty; name a new folder for --keep")
 	}
-	return nil
+	return err
+}
+
+// playOnce plays the demo where it is kept, or in a new folder, which it removes
+// again.
+func (d *demo) playOnce(ctx context.Context) (err error) {
+	if kept := d.dir != ""; kept {
+		if err := d.play(ctx); err != nil {
+			return err
+		}
+		d.say("\nKept; look at it with: pistore inspect %s", d.store())
+		return nil
+	}
+	if d.dir, err = os.MkdirTemp("", "pistore-demo-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
+	return d.play(ctx)
 }
 
 func (d *demo) store() string { return filepath.Join(d.dir, "store") }
 
 // say prints lines at once, since what comes next may take a moment.
 func (d *demo) say(format string, args ...any) {
+	if d.silent {
+		return
+	}
 	for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
 		d.out.whole(line)
 	}
@@ -155,6 +186,7 @@ func (d *demo) killDuring(ctx context.Context, name string) error {
 			if err := c.Process.Kill(); err != nil {
 				return err
 			}
+			d.report.Kills++
 		}
 	}
 	_ = c.Wait() // it was killed
@@ -239,6 +271,9 @@ func (d *demo) conclude(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		d.report.NeverStarts, d.report.SafeStarts = orders, stock
+		d.report.Requests, d.report.Cost = stats.Usage.Rows, number(stats.Usage.Cost.Total)
+		d.report.Faults = faultViews(report.Faults)
 		verdict := "store verified"
 		if len(report.Faults) > 0 {
 			verdict = fmt.Sprintf("store has %d faults", len(report.Faults))

@@ -22,7 +22,7 @@ type legacyView struct {
 	LeafID        string           `json:"leafId,omitempty"` // of the last record
 	Model         *legacyModel     `json:"model,omitempty"`
 	ThinkingLevel string           `json:"thinkingLevel,omitempty"`
-	ActiveTools   []string         `json:"activeToolNames,omitempty"`
+	ActiveTools   []string         `json:"activeToolNames,omitzero"`
 	LongerBranch  *longerBranch    `json:"longerBranch,omitempty"`
 }
 

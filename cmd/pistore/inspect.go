@@ -218,14 +218,14 @@ func inspectEntry(ctx context.Context, in *invocation, s pistore.Storage, v *sur
 // contextReport is the JSON of inspect --context.
 type contextReport struct {
 	Messages []contextMessage `json:"messages"`
-	Notes    []contextNote    `json:"notes,omitempty"`
+	Notes    []contextNote    `json:"notes"`
 }
 
 type contextMessage struct {
 	Role         session.Role `json:"role"`
 	Source       pistore.ID   `json:"source,omitempty"`
 	LegacySource string       `json:"legacySource,omitempty"`
-	Synthetic    bool         `json:"synthetic,omitempty"`
+	Synthetic    bool         `json:"synthetic"`
 	Message      pistore.JSON `json:"message"`
 
 	view session.Message
@@ -239,7 +239,7 @@ type contextNote struct {
 // contextOf makes the report of a projection. In a file every message has the
 // id that its record has there.
 func contextOf(p session.Projection, legacyID func(pistore.ID) string) contextReport {
-	r := contextReport{Messages: []contextMessage{}}
+	r := contextReport{Messages: []contextMessage{}, Notes: []contextNote{}}
 	for _, m := range p.Messages {
 		from := m.LegacySource
 		original := pistore.ID(from)

@@ -62,14 +62,34 @@ func (in *invocation) ready(rest []string) ([]string, error) {
 	return rest, nil
 }
 
-// parseStore parses and returns the one argument, a store.
-func (in *invocation) parseStore() (string, error) {
+// parseThese parses and returns as many arguments as are named, none of them
+// empty.
+func (in *invocation) parseThese(names ...string) ([]string, error) {
 	rest, err := in.parse()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if len(rest) != 1 || rest[0] == "" {
-		return "", usageError(fmt.Sprintf("%s takes one STORE, not %d; see \"pistore help %s\"", in.command.name, len(rest), in.command.name))
+	if len(rest) != len(names) {
+		want := joined(names)
+		if len(names) == 1 {
+			want = "one " + want
+		}
+		return nil, usageError(fmt.Sprintf("%s takes %s, not %s; see \"pistore help %s\"",
+			in.command.name, want, count(int64(len(rest)), "argument", "arguments"), in.command.name))
+	}
+	for i, arg := range rest {
+		if arg == "" {
+			return nil, usageError(fmt.Sprintf("%s is empty; see \"pistore help %s\"", names[i], in.command.name))
+		}
+	}
+	return rest, nil
+}
+
+// parseStore parses and returns the one argument, a store.
+func (in *invocation) parseStore() (string, error) {
+	rest, err := in.parseThese("STORE")
+	if err != nil {
+		return "", err
 	}
 	return rest[0], nil
 }

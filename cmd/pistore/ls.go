@@ -29,7 +29,7 @@ or the sessions of a logstore. It reads headers only.
 type listReport struct {
 	Sessions []listedView  `json:"sessions"`
 	Skipped  []skippedView `json:"skipped"`
-	Omitted  int64         `json:"omitted,omitempty"` // skipped, and not listed
+	Omitted  int64         `json:"omitted"` // skipped, and not listed
 }
 
 type listedView struct {
@@ -55,12 +55,9 @@ func runLs(ctx context.Context, in *invocation) (err error) {
 	sort := in.flags.String("sort", "recent", "")
 	cwd := in.flags.String("cwd", "", "")
 	names := in.flags.Bool("names", false, "")
-	rest, err := in.parse()
+	rest, err := in.parseThese("DIR")
 	if err != nil {
 		return err
-	}
-	if len(rest) != 1 || rest[0] == "" {
-		return usageError(fmt.Sprintf("ls takes one DIR, not %d; see \"pistore help ls\"", len(rest)))
 	}
 	order, ok := listOrders[*sort]
 	if !ok {
@@ -168,7 +165,7 @@ func printListing(p *paper, place, sort string, l session.Listing) {
 		}
 		p.line(dim("    " + brief(whereOf(place, s), columns-4)))
 	}
-	printSkipped(p, skippedViews(l.Skipped), l.Omitted)
+	printProblems(p, "skipped:", skippedViews(l.Skipped), l.Omitted)
 }
 
 // whereOf is what names a session in its place.
@@ -182,13 +179,13 @@ func whereOf(place string, s session.Listed) string {
 	return s.Path
 }
 
-func printSkipped(p *paper, skipped []skippedView, omitted int64) {
-	if len(skipped) == 0 {
+func printProblems(p *paper, what string, found []skippedView, omitted int64) {
+	if len(found) == 0 {
 		return
 	}
 	p.blank()
-	p.line(yellow(fmt.Sprintf("%d skipped:", int64(len(skipped))+omitted)))
-	for _, s := range skipped {
+	p.line(yellow(fmt.Sprintf("%d %s", int64(len(found))+omitted, what)))
+	for _, s := range found {
 		p.labelled("  ", plain, s.Path)
 		p.labelled("    ", dim, s.Problem)
 	}

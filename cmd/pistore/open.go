@@ -74,7 +74,7 @@ func openFile(ctx context.Context, place string, id pistore.SessionID) (*opened,
 		return nil, refusedFile(ctx, place, err)
 	}
 	if has := f.Info().ID; id != "" && id != has {
-		return nil, fmt.Errorf("%s holds the session %s and not %s", place, has, id)
+		return nil, errors.Join(usageError(fmt.Sprintf("%s holds the session %s and not %s", place, has, id)), f.Close())
 	}
 	return &opened{place: place, file: f, session: f}, nil
 }
@@ -116,14 +116,28 @@ func openSession(ctx context.Context, arg string) (*opened, error) {
 	return nil, errors.Join(err, o.close())
 }
 
-// splitStore separates a session from its store. A path may have a # itself.
+// splitStore separates a session from its store. Both may have a # themselves:
+// the longest path that is there is the store.
 func splitStore(arg string) (place string, id pistore.SessionID, err error) {
 	if strings.HasPrefix(arg, "postgres://") || strings.HasPrefix(arg, "postgresql://") {
 		return "", "", errors.New("a Postgres database, which this build does not open")
 	}
-	at := strings.LastIndexByte(arg, '#')
-	if _, err := os.Lstat(arg); err == nil || at < 0 {
+	if _, err := os.Lstat(arg); err == nil {
 		return arg, "", nil
+	}
+	last := strings.LastIndexByte(arg, '#')
+	if last < 0 {
+		return arg, "", nil
+	}
+	at := last
+	for at >= 0 {
+		if _, err := os.Lstat(arg[:at]); err == nil {
+			break
+		}
+		at = strings.LastIndexByte(arg[:at], '#')
+	}
+	if at < 0 {
+		at = last
 	}
 	id = pistore.SessionID(arg[at+1:])
 	if err := id.Check(); err != nil {
@@ -176,7 +190,7 @@ func (o *opened) choose(ctx context.Context, id pistore.SessionID) error {
 	}
 	s, err := o.backend.Open(ctx, id, pistore.ReadOnly)
 	if errors.Is(err, pistore.ErrNotFound) {
-		return fmt.Errorf("%s holds no session %s (\"pistore inspect STORE\" lists them)", o.place, id)
+		return usageError(fmt.Sprintf("%s holds no session %s (\"pistore inspect STORE\" lists them)", o.place, id))
 	}
 	if err != nil {
 		return refused(o.place, err)

@@ -26,13 +26,13 @@ type inspectReport struct {
 	Legacy    *legacyView    `json:"legacy,omitempty"` // of a file of formats 1 to 3
 	// LeftOut counts, by namespace, what of another program's format 4 has no
 	// meaning here.
-	LeftOut map[string]int64 `json:"leftOut,omitempty"`
+	LeftOut map[string]int64 `json:"leftOut,omitzero"`
 	Faults  []faultView      `json:"faults"`
 
 	// OmittedFaults counts faults that were found and are not listed.
-	OmittedFaults int64 `json:"omittedFaults,omitempty"`
+	OmittedFaults int64 `json:"omittedFaults"`
 	// Incomplete: damage kept rows from being read.
-	Incomplete bool `json:"incomplete,omitempty"`
+	Incomplete bool `json:"incomplete"`
 
 	Tree      *[]treeNode     `json:"tree,omitempty"`      // with --entries
 	Registers *[]registerView `json:"registers,omitempty"` // with --registers
@@ -66,7 +66,7 @@ type laneView struct {
 	Depth        int            `json:"depth"`
 	Config       pistore.JSON   `json:"config,omitempty"`
 	Operation    *operationView `json:"operation,omitempty"`
-	NextRun      int            `json:"pendingNextRun,omitempty"` // queued inputs
+	NextRun      int            `json:"pendingNextRun"` // queued inputs
 	LastResult   pistore.JSON   `json:"lastResult,omitempty"`
 
 	config  *registers.LaneConfiguration
@@ -80,8 +80,8 @@ type operationView struct {
 	Phase   string     `json:"phase"`
 	Detail  string     `json:"detail,omitempty"`
 	Control string     `json:"control"`
-	Resumes int64      `json:"resumes,omitempty"`
-	Queued  int        `json:"queued,omitempty"`
+	Resumes int64      `json:"resumes"`
+	Queued  int        `json:"queued"`
 
 	words string // for people, with the names of tools
 }
@@ -117,7 +117,7 @@ type timerView struct {
 
 type usageView struct {
 	Rows     int64 `json:"rows"`
-	Unusable int64 `json:"unusable,omitempty"` // rows with a value that counts as unknown
+	Unusable int64 `json:"unusable"` // rows with a value that counts as unknown
 	sumsView
 	ByModel []modelView `json:"byModel"`
 }

@@ -127,7 +127,7 @@ type jsonTranscript struct {
 type shownEntry struct {
 	treeNode
 	// OtherBranches leave from the same parent.
-	OtherBranches int          `json:"otherBranches,omitempty"`
+	OtherBranches int          `json:"otherBranches"`
 	Payload       pistore.JSON `json:"payload"`
 }
 

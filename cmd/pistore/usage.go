@@ -44,14 +44,16 @@ var dimensions = []dimension{
 type usageReport struct {
 	Sessions int64 `json:"sessions"`
 	Rows     int64 `json:"rows"`
-	Unusable int64 `json:"unusable,omitempty"`
+	Unusable int64 `json:"unusable"`
 	sumsView
 	ByModel *[]groupView  `json:"byModel,omitempty"`
 	ByTool  *[]groupView  `json:"byTool,omitempty"`
 	ByLane  *[]groupView  `json:"byLane,omitempty"`
 	ByDay   *[]groupView  `json:"byDay,omitempty"`
-	Skipped []skippedView `json:"skipped"` // what could not be read, or not wholly
-	Omitted int64         `json:"omitted,omitempty"`
+	// Damaged could not be read wholly; what could was counted.
+	Damaged []skippedView `json:"damaged"`
+	Skipped []skippedView `json:"skipped"` // what could not be read
+	Omitted int64         `json:"omitted"`
 }
 
 // groupView is one group; the one without a name holds the rows that name none.
@@ -106,8 +108,25 @@ type tally struct {
 	sessions int64
 	all      ledger.Sum
 	groups   [4]map[groupKey]*ledger.Sum // as in dimensions
-	listing  session.Listing             // of what was skipped
+	damaged  problems
+	skipped  problems
 }
+
+// problems are places with what is wrong there, of which the first are kept.
+type problems struct {
+	list    []skippedView
+	omitted int64
+}
+
+func (p *problems) add(path, problem string) {
+	if len(p.list) < 1000 {
+		p.list = append(p.list, skippedView{path, problem})
+	} else {
+		p.omitted++
+	}
+}
+
+func (p *problems) views() []skippedView { return append([]skippedView{}, p.list...) }
 
 type groupKey struct{ provider, name string }
 
@@ -131,7 +150,7 @@ func isFolderOfFiles(place string) bool {
 // opened adds the session that is named, or else all of the store.
 func (t *tally) opened(ctx context.Context, o *opened) error {
 	if damage := o.damageOf(); damage != "" {
-		t.skip(o.place, damage+"; what can be read was counted")
+		t.damaged.add(o.place, damage)
 	}
 	if o.session != nil {
 		return t.session(ctx, o.place, o.session)
@@ -160,7 +179,7 @@ func (t *tally) folder(ctx context.Context, place string) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			t.skip(s.Path, refusedFile(ctx, s.Path, err).Error())
+			t.skipped.add(s.Path, refusedFile(ctx, s.Path, err).Error())
 			continue
 		}
 		o := &opened{place: s.Path, file: f, session: f}
@@ -169,18 +188,10 @@ func (t *tally) folder(ctx context.Context, place string) error {
 		}
 	}
 	for _, s := range l.Skipped {
-		t.skip(s.Path, s.Err.Error())
+		t.skipped.add(s.Path, s.Err.Error())
 	}
-	t.listing.Omitted += l.Omitted
+	t.skipped.omitted += l.Omitted
 	return nil
-}
-
-func (t *tally) skip(path, problem string) {
-	if len(t.listing.Skipped) < 1000 {
-		t.listing.Skipped = append(t.listing.Skipped, session.Skipped{Path: path, Err: errors.New(problem)})
-	} else {
-		t.listing.Omitted++
-	}
 }
 
 // session adds one session.
@@ -231,7 +242,7 @@ func (t *tally) report(chosen int) usageReport {
 	totals := t.all.Totals()
 	r := usageReport{
 		Sessions: t.sessions, Rows: totals.Rows, Unusable: totals.Unusable, sumsView: sumsOf(totals),
-		Skipped: skippedViews(t.listing.Skipped), Omitted: t.listing.Omitted,
+		Damaged: t.damaged.views(), Skipped: t.skipped.views(), Omitted: t.damaged.omitted + t.skipped.omitted,
 	}
 	for d, list := range []**[]groupView{&r.ByModel, &r.ByTool, &r.ByLane, &r.ByDay} {
 		if chosen < 0 || chosen == d {
@@ -267,7 +278,8 @@ func (t *tally) print(p *paper, d dimension) {
 		printSums(p, bold, "total", r.Rows, r.sumsView)
 	}
 	printUnusable(p, r.Unusable)
-	printSkipped(p, r.Skipped, r.Omitted)
+	printProblems(p, "damaged; what can be read was counted:", r.Damaged, t.damaged.omitted)
+	printProblems(p, "skipped:", r.Skipped, t.skipped.omitted)
 }
 
 // csv writes one line for each group. Numbers have all their digits; texts are

@@ -29,9 +29,9 @@ type verifyReport struct {
 	Checked checkedCount `json:"checked"`
 	Faults  []faultView  `json:"faults"`
 	// Omitted counts faults that were found and are not listed.
-	Omitted int64 `json:"omitted,omitempty"`
+	Omitted int64 `json:"omitted"`
 	// Incomplete: damage kept rows from being read.
-	Incomplete bool `json:"incomplete,omitempty"`
+	Incomplete bool `json:"incomplete"`
 	// TornBytes stand at the end of a file and are set aside; nil: no file.
 	TornBytes *int64 `json:"tornBytes,omitempty"`
 }

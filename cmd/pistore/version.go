@@ -22,7 +22,7 @@ type versionReport struct {
 	Version        string   `json:"version"`
 	Revision       string   `json:"revision,omitempty"`
 	Time           string   `json:"time,omitempty"` // of the revision
-	Modified       bool     `json:"modified,omitempty"`
+	Modified       bool     `json:"modified"`
 	Go             string   `json:"go"`
 	Platform       string   `json:"platform"`
 	StorageVersion int      `json:"storageVersion"`

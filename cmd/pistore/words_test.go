@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -200,6 +202,22 @@ func TestFind(t *testing.T) {
 	for _, id := range []string{"c", "zz", ""} {
 		if _, err := v.find(id); err == nil {
 			t.Errorf("%q is found", id)
+		}
+	}
+}
+
+// An error is one line, names a path once, and says what to do about a limit.
+func TestErrorText(t *testing.T) {
+	denied := &fs.PathError{Op: "mkdir", Path: "/a/b", Err: fs.ErrPermission}
+	limit := &pistore.LimitError{Limit: "payload bytes", Got: 7, Max: 5}
+	for want, err := range map[string]error{
+		"create /a/b/c: permission denied": fmt.Errorf("create /a/b/c: %w", denied),
+		"mkdir /a/b: permission denied":    denied,
+		"one; two":                         errors.Join(errors.New("one"), errors.New("two")),
+		limit.Error() + "; every store has this limit: shorten it or leave it out": fmt.Errorf("%w", limit),
+	} {
+		if got := errorText(err); got != want {
+			t.Errorf("%q instead of %q", got, want)
 		}
 	}
 }
