@@ -20,14 +20,16 @@ type (
 	}
 
 	// Follower yields each acknowledged transaction with seqs above after, once
-	// and in order, first those that are stored and then new ones as they come,
-	// until the context ends or the session is closed.
+	// and in order, first those that are stored and then new ones as they come.
+	// The context ends it with its error, Close with ErrClosed.
 	Follower interface {
 		Follow(ctx context.Context, after Seq) iter.Seq2[Transaction, error]
 	}
 
-	// Historian yields old transactions in order, where history exists; seqs
-	// below from are left out.
+	// Historian yields old transactions in order, as far as history exists,
+	// those with a seq from from on. What was compacted is there in part: what is
+	// left of a transaction, or each row that is left of it for itself. A session
+	// without history gives ErrUnsupported.
 	Historian interface {
 		History(ctx context.Context, from Seq) iter.Seq2[Transaction, error]
 	}

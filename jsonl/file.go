@@ -18,8 +18,11 @@ type File struct {
 	state    *memstore.State
 	info     atomic.Pointer[pistore.Info]
 	report   Report
-	origins  []origin    // of entry n, whose seq is n+1, in a file of formats 1 to 3
-	log      *log        // nil: read-only
+	origins  []origin // of entry n, whose seq is n+1, in a file of formats 1 to 3
+	log      *log     // nil: read-only
+	src      *source  // of a file of format 4 that is open read-only
+	path     string   // as it was opened
+	opts     Options
 	payloads *payloads   // nil: they are in memory
 	extra    []member    // of a header of format 4
 	unsummed bool        // of format 4, without sums
@@ -31,6 +34,8 @@ var (
 	_ pistore.Verifier  = (*File)(nil)
 	_ pistore.Compacter = (*File)(nil)
 	_ pistore.Syncer    = (*File)(nil)
+	_ pistore.Historian = (*File)(nil)
+	_ pistore.Follower  = (*File)(nil)
 )
 
 // read reads a file of any format as far as it can be read. It returns no File
@@ -163,11 +168,51 @@ func (f *File) LegacyID(id pistore.ID) (legacy string, ok bool) {
 	return o.legacy, ok
 }
 
-// Locate returns where the record of an entry stands in a file of formats 1 to
-// 3; ok is false if there is no such entry.
-func (f *File) Locate(id pistore.ID) (at Place, ok bool) {
-	o, ok := f.origin(id)
-	return o.place, ok
+// Locate returns where in the file that was opened the lines of entries stand,
+// and in format 4 those of usage rows, as far as there are such. It reads a file
+// of format 4 again.
+func (f *File) Locate(ctx context.Context, ids []pistore.ID) (map[pistore.ID]Place, error) {
+	places := map[pistore.ID]Place{}
+	if f.report.Format != V4 && f.report.Format != V4Values {
+		for _, id := range ids {
+			if o, ok := f.origin(id); ok {
+				places[id] = o.place
+			}
+		}
+		return places, nil
+	}
+	wanted := make(map[pistore.ID]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	src, size, summed := f.snapshot()
+	if src == nil {
+		return places, nil
+	}
+	for r, err := range linesOf(ctx, src, size, summed) {
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range r.dec.writes {
+			id := insertedID(w)
+			if _, known := places[id]; wanted[id] && !known {
+				places[id] = r.place
+			}
+		}
+	}
+	return places, nil
+}
+
+// insertedID returns the id of an entry or a usage row, empty for other writes.
+func insertedID(w pistore.Write) pistore.ID {
+	switch w := w.(type) {
+	case pistore.InsertEntry:
+		return w.ID
+	case pistore.InsertUsage:
+		return w.ID
+	default:
+		return ""
+	}
 }
 
 func (f *File) origin(id pistore.ID) (origin, bool) {

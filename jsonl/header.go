@@ -105,7 +105,11 @@ func readInfo(ctx context.Context, fs disk.FS, path string) (pistore.Info, error
 func infoOf(ctx context.Context, src io.ReaderAt, size int64) (pistore.Info, error) {
 	h, err := readHead(ctx, src, size)
 	if err == nil && h.what == fileV4 {
-		return infoOfV4(src, h.start, size)
+		four, err := firstLine4(src, h.start, size)
+		if err != nil {
+			return pistore.Info{}, err
+		}
+		return four.info, nil
 	}
 	if err == nil {
 		err = h.refusal()
@@ -124,22 +128,19 @@ func infoOf(ctx context.Context, src io.ReaderAt, size int64) (pistore.Info, err
 	}, nil
 }
 
-// infoOfV4 reads the first line of a file of format 4 that is not blank. Whether
-// values and lists follow it does not say.
-func infoOfV4(src io.ReaderAt, start, size int64) (pistore.Info, error) {
+// firstLine4 reads the first line of a file of format 4 that is not blank.
+// Whether values and lists follow it does not say.
+func firstLine4(src io.ReaderAt, start, size int64) (header4, error) {
 	size = min(size-start, maxLineBytes)
 	l, _, err := newLineReader(io.NewSectionReader(src, start, size), size).next()
 	if err != nil {
-		return pistore.Info{}, err
+		return header4{}, err
 	}
 	h, err := readHeader4(bytes.TrimSuffix(l.text, []byte("\r")))
 	if err == nil && !l.ended {
 		err = fmt.Errorf("%w: the header was torn off in front of its newline", pistore.ErrCorrupt)
 	}
-	if err != nil {
-		return pistore.Info{}, err
-	}
-	return h.info, nil
+	return h, err
 }
 
 // ReadName returns the name of the session in a file, empty if it has none. It

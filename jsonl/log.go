@@ -28,6 +28,8 @@ type log struct {
 	torn   bool     // something stands there that has to go first
 	// synced says that all of the file is power-safe.
 	synced bool
+	// changed is closed, and gone, when followers have something to look at.
+	changed chan struct{}
 	// upgrade is set as long as the file has another format than the one that is
 	// written.
 	upgrade string // what the original is named after its name
@@ -40,7 +42,16 @@ type log struct {
 func (g *log) poison(what string, cause error) error {
 	err := fmt.Errorf("jsonl: %s: %w: %w", what, pistore.ErrFaulted, cause)
 	g.fault.CompareAndSwap(nil, &err)
+	g.wake()
 	return err
+}
+
+// wake tells followers to look again. The caller holds commit.
+func (g *log) wake() {
+	if g.changed != nil {
+		close(g.changed)
+		g.changed = nil
+	}
 }
 
 func (g *log) faulted() error {
@@ -179,16 +190,19 @@ func (g *log) rewritten(info pistore.Info, state *memstore.State, p *payloads) (
 // adopt goes on in a file that has taken the place of the one that was open.
 func (g *log) adopt(t *temp, p *payloads) error {
 	old, oldKey := g.src, g.key
+	old.end = g.size
 	g.src, g.key, g.size, g.torn, g.synced = newSource(t.file), t.key, t.size, false, true
 	if p != nil {
 		p.set(g.src, t.places)
 	}
+	g.wake()
 	oldKey.disown()
 	return old.release()
 }
 
 // close gives the file up.
 func (g *log) close() error {
+	g.wake()
 	g.key.disown()
 	return g.src.release()
 }

@@ -49,7 +49,7 @@ func openReading(ctx context.Context, path string, o Options, strict bool) (*Fil
 			return nil, err
 		}
 		f, report, err := readSource(ctx, path, src, st.Size, o, strict)
-		if f == nil || f.payloads == nil {
+		if f == nil || f.src == nil {
 			err = errors.Join(err, src.Close())
 		}
 		if err != nil {
@@ -85,7 +85,11 @@ func readSource(ctx context.Context, path string, src disk.File, size int64, o O
 		return nil, Report{}, err
 	}
 	if h.what != fileV4 {
-		return readPi(ctx, h, src, size, resolveParent(o.FS, path))
+		f, report, err := readPi(ctx, h, src, size, resolveParent(o.FS, path))
+		if f != nil {
+			f.path, f.opts = path, o
+		}
+		return f, report, err
 	}
 	r := newReplay(ctx, src, size, o)
 	r.keepGoing = !strict
@@ -93,9 +97,13 @@ func readSource(ctx context.Context, path string, src disk.File, size int64, o O
 		return nil, Report{}, err
 	}
 	f, report := r.file()
-	if f != nil && r.places != nil {
+	if f == nil {
+		return nil, report, nil
+	}
+	f.path, f.opts, f.src = path, o, newSource(src)
+	if r.places != nil {
 		f.payloads = &payloads{session: f.Info().ID, path: path}
-		f.payloads.set(newSource(src), *r.places)
+		f.payloads.set(f.src, *r.places)
 	}
 	return f, report, nil
 }
@@ -182,11 +190,11 @@ func readOwned(ctx context.Context, path string, src disk.File, size int64, o Op
 	}
 	cleanTemps(o, path)
 	f.log = &log{
-		opts: o, path: path, info: &f.info, src: newSource(src), key: key,
+		opts: o, path: path, info: &f.info, src: f.src, key: key,
 		size: size - report.TornBytes, torn: report.TornBytes > 0, extra: f.extra,
 	}
-	if f.payloads != nil {
-		f.log.src = f.payloads.src
+	if f.src = nil; f.log.src == nil {
+		f.log.src = newSource(src)
 	}
 	switch {
 	case report.Format != V4:

@@ -16,6 +16,7 @@ import (
 type source struct {
 	disk.File
 	holders atomic.Int64
+	end     int64 // of its last line, once another file took its place
 }
 
 // newSource returns a file that its caller holds.

@@ -269,15 +269,7 @@ func (r *replay) unsummed(text []byte) {
 
 // transaction reads and applies one line.
 func (r *replay) transaction(text []byte) {
-	err := r.decode(text)
-	if errors.Is(err, errShape) && r.other == nil {
-		// Another program may write white space; it is no reason to give up.
-		if compact, jsonErr := pistore.CompactJSONBytes(text); jsonErr == nil && len(compact) < len(text) {
-			r.direct = false
-			err = r.decode([]byte(compact))
-		}
-	}
-	if err != nil {
+	if err := r.parse(text); err != nil {
 		r.fail(kindShape, 0, err.Error()+r.behind(r.at))
 		return
 	}
@@ -319,7 +311,20 @@ func (r *replay) apply() {
 	}
 }
 
-// decode reads the writes of a line.
+// parse reads the writes of a line.
+func (r *replay) parse(text []byte) error {
+	err := r.decode(text)
+	if errors.Is(err, errShape) && r.other == nil {
+		// Another program may write white space; it is no reason to give up.
+		if compact, jsonErr := pistore.CompactJSONBytes(text); jsonErr == nil && len(compact) < len(text) {
+			r.direct = false
+			err = r.decode([]byte(compact))
+		}
+	}
+	return err
+}
+
+// decode reads the writes of a line without white space.
 func (r *replay) decode(text []byte) error {
 	clear(r.writes)
 	r.writes, r.seqs, r.times, r.spots, r.rows = r.writes[:0], r.seqs[:0], r.times[:0], r.spots[:0], 0

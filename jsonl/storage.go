@@ -67,6 +67,7 @@ func (f *File) commit(t pistore.Transaction) (pistore.Receipt, error) {
 		f.payloads.add(places)
 	}
 	stats := f.state.Apply(pistore.Transaction{FirstSeq: t.FirstSeq, Seqs: t.Seqs, Timestamp: t.Timestamp, Writes: shown})
+	g.wake()
 	if g.opts.CompactEagerly && endsOperation(t.Writes) {
 		_, _ = f.compact() // what it breaks, it poisons; the commit stands
 	}
@@ -224,8 +225,8 @@ func corrupt(session pistore.SessionID, place string, fault *Fault) *pistore.Cor
 // have begun go on.
 func (f *File) Close() error {
 	if f.log == nil {
-		if !f.closed.Swap(true) && f.payloads != nil {
-			return f.payloads.src.release()
+		if !f.closed.Swap(true) && f.src != nil {
+			return f.src.release()
 		}
 		return nil
 	}

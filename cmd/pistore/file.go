@@ -86,9 +86,7 @@ func (o *opened) check(ctx context.Context, opts verify.Options) (verifyReport, 
 	if o.file == nil {
 		return r, err
 	}
-	for i := range r.Faults {
-		r.Faults[i].locate(o.file)
-	}
+	err = errors.Join(err, r.locate(ctx, o.file))
 	file := o.file.Report()
 	r.OK = r.OK && file.Errors == 0
 	r.Faults = append(fileFaults(file), r.Faults...)
@@ -104,18 +102,31 @@ func (o *opened) check(ctx context.Context, opts verify.Options) (verifyReport, 
 // schemaInvariant is broken by an entry without what its type demands.
 const schemaInvariant = 7
 
-// locate says of a fault in an entry where its record stands in the file.
-func (v *faultView) locate(f *jsonl.File) {
-	id := pistore.ID(v.ID)
-	at, ok := f.Locate(id)
-	if !ok {
-		return
+// locate says of faults in entries and usage rows where these stand in the file.
+func (r *verifyReport) locate(ctx context.Context, f *jsonl.File) error {
+	var ids []pistore.ID
+	for _, v := range r.Faults {
+		if v.ID != "" {
+			ids = append(ids, pistore.ID(v.ID))
+		}
 	}
-	v.LegacyID, _ = f.LegacyID(id)
-	v.Line, v.Offset, v.Place = at.Line, &at.Offset, at.String()
-	if v.Invariant == schemaInvariant {
-		v.Kind = jsonl.KindSchema
+	if len(ids) == 0 {
+		return nil
 	}
+	places, err := f.Locate(ctx, ids)
+	for i := range r.Faults {
+		v := &r.Faults[i]
+		at, ok := places[pistore.ID(v.ID)]
+		if !ok {
+			continue
+		}
+		v.LegacyID, _ = f.LegacyID(pistore.ID(v.ID))
+		v.Line, v.Offset, v.Place = at.Line, &at.Offset, at.String()
+		if v.Invariant == schemaInvariant {
+			v.Kind = jsonl.KindSchema
+		}
+	}
+	return err
 }
 
 // lineOrEnd is the line of a fault; one that has none comes last.
