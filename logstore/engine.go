@@ -182,6 +182,9 @@ func openError(dir string, err error, panicked bool) error {
 		return err
 	case pebble.IsCorruptionError(err) || panicked:
 		return &pistore.CorruptError{Backend: backendName, Place: dir, Problem: err.Error()}
+	case errors.Is(err, pebble.ErrDBDoesNotExist):
+		// Read-only, of a folder that its owner has only just made ours.
+		return fmt.Errorf("logstore: %s: %w", dir, pistore.ErrNotFound)
 	default:
 		return fmt.Errorf("logstore: open %s: %w", dir, err)
 	}

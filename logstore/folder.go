@@ -41,7 +41,7 @@ func checkFolder(base vfs.FS, dir string) (bool, error) {
 			if err := checkFormat(base, dir); err != nil {
 				return false, err
 			}
-			if err := checkMarker(dir, names); err != nil {
+			if err := checkMarker(base, dir, names); err != nil {
 				return false, err
 			}
 			return true, checkEngineFormat(dir, names)
@@ -83,16 +83,23 @@ func checkFormat(base vfs.FS, dir string) error {
 // checkMarker refuses tables without the marker that names their MANIFEST: the
 // engine would take the folder for a new one and remove them. A creation that
 // was cut short has no tables yet.
-func checkMarker(dir string, names []string) error {
-	tables := false
-	for _, name := range names {
-		if strings.HasPrefix(name, "marker.manifest.") {
-			return nil
+func checkMarker(base vfs.FS, dir string, names []string) error {
+	unmarked := func(names []string) bool {
+		tables := false
+		for _, name := range names {
+			if strings.HasPrefix(name, "marker.manifest.") {
+				return false
+			}
+			tables = tables || strings.HasSuffix(name, ".sst")
 		}
-		tables = tables || strings.HasSuffix(name, ".sst")
+		return tables
 	}
-	if !tables {
+	if !unmarked(names) {
 		return nil
+	}
+	// A listing beside a writer that replaces the marker may miss both.
+	if names, err := base.List(dir); err != nil || !unmarked(names) {
+		return err
 	}
 	return &pistore.CorruptError{Backend: backendName, Place: dir,
 		Problem: "it holds tables, and the file marker.manifest.* that leads to them is missing; restore that file from a copy; nothing was changed"}

@@ -29,7 +29,7 @@ const (
 	killSessions  = 4
 	begun         = "b"
 	acknowledged  = "a"
-	killMemtables = 1 << 20
+	killMemtables = minMemtableBytes
 )
 
 // TestMain turns the test binary into the child of a test that kills it or
@@ -102,6 +102,41 @@ func openOrCreate(s *Store, id pistore.SessionID) (pistore.Storage, error) {
 // report writes one line with one write(2), so that a kill cannot tear it.
 func report(what string, session, n int) { fmt.Fprintf(os.Stdout, "%s %d %d\n", what, session, n) }
 
+func parseReport(line string) (what string, session, n int, err error) {
+	if _, err := fmt.Sscan(line, &what, &session, &n); err != nil {
+		return "", 0, 0, fmt.Errorf("child said %q", line)
+	}
+	return what, session, n, nil
+}
+
+// startChild starts a child whose lines can be read. It ends with the test, and
+// so does one that waits for its input.
+func startChild(t *testing.T, args ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, " "))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	return cmd, bufio.NewScanner(out)
+}
+
 // killed is what a child told before it died.
 type killed struct {
 	acked map[int]int // by session: commits acknowledged, of all rounds
@@ -112,19 +147,9 @@ type killed struct {
 // word, or from its start when opening may be hit too.
 func killChild(t *testing.T, rng *rand.Rand, opening bool, longest time.Duration, args ...string) killed {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(args, " "))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd, lines := startChild(t, args...)
 	k := killed{acked: map[int]int{}}
 	opened := map[int]int{}
-	lines := bufio.NewScanner(out)
 	kill := func() {
 		time.AfterFunc(time.Duration(rng.Int64N(int64(longest))), func() { _ = cmd.Process.Kill() })
 	}
@@ -135,10 +160,9 @@ func killChild(t *testing.T, rng *rand.Rand, opening bool, longest time.Duration
 		if first {
 			kill()
 		}
-		var what string
-		var session, n int
-		if _, err := fmt.Sscan(lines.Text(), &what, &session, &n); err != nil {
-			t.Fatalf("child said %q", lines.Text())
+		what, session, n, err := parseReport(lines.Text())
+		if err != nil {
+			t.Fatal(err)
 		}
 		if what == begun {
 			opened[session] = n + 1

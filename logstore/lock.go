@@ -102,23 +102,6 @@ func lockFolder(base vfs.FS, dir string, now pistore.UnixMS) (*folderLock, error
 	return l, nil
 }
 
-// checkUnowned returns a *LockedError if a live process, this one included, has
-// the folder open for writing. It changes nothing.
-func checkUnowned(base vfs.FS, dir string) error {
-	openFolders.mu.Lock()
-	defer openFolders.mu.Unlock()
-	if o, ok := openFolders.owners[folderOf(base, dir)]; ok {
-		return &pistore.LockedError{Place: dir, PID: o.PID, Host: o.Host, Since: o.StartedAt}
-	}
-	if !onDisk(base) {
-		return nil
-	}
-	if pid := lockHolder(filepath.Join(dir, lockName)); pid != 0 {
-		return lockedBy(base, dir)
-	}
-	return nil
-}
-
 // release gives the folder up. It must not be called while an engine that did
 // not close may still be at work.
 func (l *folderLock) release() error {

@@ -1,7 +1,6 @@
 package logstore
 
 import (
-	"bufio"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -21,25 +20,12 @@ var quiet = slog.New(slog.DiscardHandler)
 // told who the owner is, a reader is not; the lock dies with its owner.
 func TestLockOfAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"=hold "+dir)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdin.Close()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
+	cmd, lines := startChild(t, "hold", dir)
+	if !lines.Scan() {
+		t.Fatal("the child could not open the folder")
 	}
 	host, _ := os.Hostname()
-	_, err = Open(dir, Options{})
+	_, err := Open(dir, Options{})
 	var locked *pistore.LockedError
 	if !errors.As(err, &locked) || !errors.Is(err, pistore.ErrLocked) {
 		t.Fatalf("%v, want a LockedError", err)
@@ -48,7 +34,7 @@ func TestLockOfAnotherProcess(t *testing.T) {
 		t.Errorf("owner %+v, want process %d on %s", locked, cmd.Process.Pid, host)
 	}
 	before := folderState(t, dir)
-	if err := openStoreT(t, dir, Options{ReadOnly: true, beside: true}).Close(); err != nil {
+	if err := openStoreT(t, dir, Options{ReadOnly: true}).Close(); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, folderState(t, dir)); diff != "" {
@@ -88,7 +74,7 @@ func TestLockWithinOneProcess(t *testing.T) {
 		if !errors.As(err, &locked) || locked.PID != os.Getpid() {
 			t.Errorf("%s: %v, want a LockedError", name, err)
 		}
-		if err := openStoreT(t, name, Options{ReadOnly: true, beside: true}).Close(); err != nil {
+		if err := openStoreT(t, name, Options{ReadOnly: true}).Close(); err != nil {
 			t.Errorf("%s: read-only: %v", name, err)
 		}
 	}

@@ -32,8 +32,10 @@ type Options struct {
 	// Durability is the level of every session of the database.
 	Durability pistore.Durability
 	// ReadOnly opens the database without ownership and changes nothing on
-	// disk. It shows the instant at which it was opened. A database that is open
-	// for writing is refused with ErrLocked.
+	// disk. It shows the instant at which it was opened, beside a live writer of
+	// this or another process too: whole transactions, and all that was
+	// acknowledged before. ErrBusy says that the writer was too quick for an
+	// instant to be caught; trying again later helps.
 	ReadOnly bool
 
 	// CacheBytes is the size of the cache of table blocks; 0: 64 MiB.
@@ -52,7 +54,6 @@ type Options struct {
 	// What follows is for the tests of this package.
 
 	fs         vfs.FS
-	beside     bool          // a read-only open beside a live writer is let through
 	boot       uint32        // 0: what the system says
 	closeBound time.Duration // how long a dead engine may take to close
 	version    int           // of the stored vocabulary

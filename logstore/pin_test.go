@@ -64,7 +64,7 @@ func testReadOnlyBesideWriter(t *testing.T, level pistore.Durability) {
 		for i := range acked {
 			before[i] = int(acked[i].Load())
 		}
-		r, err := Open(dir, Options{ReadOnly: true, beside: true, Durability: level, fs: watched})
+		r, err := Open(dir, Options{ReadOnly: true, Durability: level, fs: watched})
 		if errors.Is(err, pistore.ErrBusy) {
 			busy++
 			continue
@@ -129,7 +129,7 @@ func TestBusyWriter(t *testing.T) {
 				}
 			}
 		}
-		r, err := Open("db", Options{fs: watched, ReadOnly: true, beside: true})
+		r, err := Open("db", Options{fs: watched, ReadOnly: true})
 		if !errors.Is(err, want) {
 			t.Fatalf("until %d: %v, want %v", until, err, want)
 		}

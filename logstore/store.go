@@ -51,7 +51,8 @@ var _ pistore.Backend = (*Store)(nil)
 
 // Open opens the database in a folder and creates it if the folder is empty or
 // absent. Errors: *pistore.LockedError, ErrForeignFormat, ErrNewerVersion,
-// *pistore.CorruptError, and ErrNotFound for a read-only open of nothing.
+// *pistore.CorruptError; for a read-only open also ErrBusy, and ErrNotFound where
+// there is no database yet.
 func Open(dir string, opts Options) (*Store, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -85,10 +86,7 @@ func claimFolder(dir string, opts Options) (*folderLock, error) {
 		if absent || !ours {
 			return nil, fmt.Errorf("logstore: %s: %w", dir, pistore.ErrNotFound)
 		}
-		if opts.beside {
-			return nil, nil
-		}
-		return nil, checkUnowned(opts.fs, dir)
+		return nil, nil // a reader needs no lock, see pinFolder
 	}
 	if absent {
 		if err := makeFolder(opts.fs, dir); err != nil {
