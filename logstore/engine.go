@@ -3,9 +3,11 @@ package logstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -56,20 +58,20 @@ func openEngine(cfg engineConfig) (*engine, error) {
 	e.level, e.water = cfg.level, &watermark{boot: cfg.boot}
 	if cfg.level == pistore.Power && !cfg.readOnly {
 		if err := syncLogs(cfg.base, cfg.dir); err != nil {
-			return nil, err
+			return nil, openError(cfg.dir, err)
 		}
 	}
 	looked := cfg.base
 	if cfg.readOnly {
 		var err error
 		if e.pinned, err = pinFolder(cfg.base, cfg.dir); err != nil {
-			return nil, err
+			return nil, openError(cfg.dir, err)
 		}
 		looked = e.pinned
 	}
 	ends, err := survey(looked, cfg.dir, cfg.boot)
 	if err != nil {
-		return nil, errors.Join(openError(cfg.dir, err, false), e.unpin())
+		return nil, errors.Join(openError(cfg.dir, err), e.unpin())
 	}
 	e.gate = newCompactionGate(e.fault)
 	e.cache = pebble.NewCache(cfg.cacheBytes)
@@ -77,23 +79,23 @@ func openEngine(cfg engineConfig) (*engine, error) {
 		e.db, err = pebble.Open(cfg.dir, engineOptions(cfg, e, ends))
 		return err
 	})
-	if err != nil {
-		e.cache.Unref()
-		err = openError(cfg.dir, err, e.wedged.Load())
-		if !e.wedged.Load() {
-			err = errors.Join(err, e.unpin())
-		}
-		return nil, err
-	}
-	// What the file system refused was kept from the engine.
-	if err := e.fault.err(); err != nil {
+	switch {
+	case err == nil:
+		e.gate.start()
+		return e, nil
+	case e.db != nil:
+		// What the file system refused was kept from the engine, which is open.
 		if cerr := e.close(); errors.Is(cerr, errAbandoned) {
 			err = errors.Join(err, cerr)
 		}
 		return nil, err
+	default:
+		e.cache.Unref()
+		if e.wedged.Load() { // it stumbled over what it found, and may hold files open
+			return nil, &pistore.CorruptError{Backend: backendName, Place: cfg.dir, Problem: err.Error()}
+		}
+		return nil, errors.Join(openError(cfg.dir, err), e.unpin())
 	}
-	e.gate.start()
-	return e, nil
 }
 
 // engineOptions are the engine's options, docs/format-logstore.md says why.
@@ -175,19 +177,35 @@ func syncLogs(base vfs.FS, dir string) error {
 	return nil
 }
 
-// openError says what a failure to open means.
-func openError(dir string, err error, panicked bool) error {
+// openError says what a failure to open means. What is not the system's word is
+// what the engine says of what it found.
+func openError(dir string, err error) error {
+	var path *fs.PathError
+	var number syscall.Errno
+	system := errors.As(err, &path) || errors.As(err, &number)
 	switch {
-	case (errors.Is(err, pistore.ErrFaulted) || errors.Is(err, pistore.ErrCorrupt)) && !panicked:
+	case isOurs(err):
 		return err
-	case pebble.IsCorruptionError(err) || panicked:
-		return &pistore.CorruptError{Backend: backendName, Place: dir, Problem: err.Error()}
 	case errors.Is(err, pebble.ErrDBDoesNotExist):
 		// Read-only, of a folder that its owner has only just made ours.
 		return fmt.Errorf("logstore: %s: %w", dir, pistore.ErrNotFound)
+	case pebble.IsCorruptionError(err), !system, errors.Is(err, fs.ErrNotExist):
+		return &pistore.CorruptError{Backend: backendName, Place: dir, Problem: err.Error()}
 	default:
 		return fmt.Errorf("logstore: open %s: %w", dir, err)
 	}
+}
+
+// isOurs tells whether an error has its meaning already.
+func isOurs(err error) bool {
+	for _, sentinel := range []error{
+		pistore.ErrFaulted, pistore.ErrCorrupt, pistore.ErrBusy, pistore.ErrForeignFormat, pistore.ErrNewerVersion,
+	} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
 }
 
 // call runs an engine call. A panic in it is caught and poisons the database;

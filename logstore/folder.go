@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"strconv"
 	"strings"
 
@@ -30,8 +31,18 @@ const (
 // nothing (false). Anything else is ErrForeignFormat or ErrNewerVersion, and a
 // folder that does not exist is fs.ErrNotExist. It changes nothing.
 func checkFolder(base vfs.FS, dir string) (bool, error) {
+	info, err := base.Stat(dir)
+	if err != nil {
+		return false, err
+	}
+	if !info.IsDir() { // listing a pipe would wait for its writer
+		return false, fmt.Errorf("logstore: %s: %w: it is no folder", dir, pistore.ErrForeignFormat)
+	}
 	names, err := base.List(dir)
 	if err != nil {
+		return false, err
+	}
+	if err := checkRegular(base, dir, names); err != nil {
 		return false, err
 	}
 	stranger := ""
@@ -58,6 +69,45 @@ func checkFolder(base vfs.FS, dir string) (bool, error) {
 	return false, nil
 }
 
+// checkRegular refuses a folder in which one of the names that are used here is
+// no regular file: opening a pipe would wait for its writer.
+func checkRegular(base vfs.FS, dir string, names []string) error {
+	for _, name := range names {
+		if !usedName(name) {
+			continue
+		}
+		info, err := base.Stat(base.PathJoin(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a live writer has removed it
+		}
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("logstore: %s: %w: %.128q is no regular file", dir, pistore.ErrForeignFormat, name)
+		}
+	}
+	return nil
+}
+
+// usedName tells whether a file of that name is opened here or by the engine.
+func usedName(name string) bool {
+	switch name {
+	case formatName, formatTmpName, lockName, ownerName:
+		return true
+	}
+	for _, prefix := range []string{"MANIFEST-", "OPTIONS-", "marker.", "temporary."} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	switch path.Ext(name) {
+	case ".sst", ".blob", ".log":
+		return true
+	}
+	return false
+}
+
 func checkFormat(base vfs.FS, dir string) error {
 	file, err := base.Open(base.PathJoin(dir, formatName))
 	if err != nil {
@@ -80,7 +130,7 @@ func checkFormat(base vfs.FS, dir string) error {
 	return nil
 }
 
-// checkMarker refuses tables without the marker that names their MANIFEST: the
+// checkMarker refuses tables and logs without the marker that names their MANIFEST: the
 // engine would take the folder for a new one and remove them. A creation that
 // was cut short has no tables yet.
 func checkMarker(base vfs.FS, dir string, names []string) error {
@@ -90,7 +140,7 @@ func checkMarker(base vfs.FS, dir string, names []string) error {
 			if strings.HasPrefix(name, "marker.manifest.") {
 				return false
 			}
-			tables = tables || strings.HasSuffix(name, ".sst")
+			tables = tables || strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".log")
 		}
 		return tables
 	}
@@ -102,7 +152,7 @@ func checkMarker(base vfs.FS, dir string, names []string) error {
 		return err
 	}
 	return &pistore.CorruptError{Backend: backendName, Place: dir,
-		Problem: "it holds tables, and the file marker.manifest.* that leads to them is missing; restore that file from a copy; nothing was changed"}
+		Problem: "it holds tables or logs, and the file marker.manifest.* that leads to them is missing; restore that file from a copy; nothing was changed"}
 }
 
 // checkEngineFormat refuses a database that a newer engine has upgraded.

@@ -5,12 +5,18 @@ package logstore
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 )
 
 // lockTaken tells whether an error of locking says that another process has it.
+// The error of opening the lock file, which carries its path, does not.
 func lockTaken(err error) bool {
+	var opening *fs.PathError
+	if errors.As(err, &opening) {
+		return false
+	}
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES)
 }
 

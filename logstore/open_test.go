@@ -77,8 +77,9 @@ func TestForeignFolders(t *testing.T) {
 	t.Run("a file", func(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, "file", "mine")
-		if s, err := Open(filepath.Join(dir, "file"), Options{}); err == nil {
-			t.Errorf("opened a file: %v", s.Close())
+		for _, readOnly := range []bool{false, true} {
+			_, err := Open(filepath.Join(dir, "file"), Options{ReadOnly: readOnly})
+			wantErr(t, "open of a file", err, pistore.ErrForeignFormat)
 		}
 	})
 }

@@ -24,8 +24,11 @@ const (
 	defaultCompressAboveBytes = 8 << 10
 )
 
-// minMemtableBytes keeps a memtable large enough for the engine.
-const minMemtableBytes = 256 << 10
+// The engine takes memtables of these sizes.
+const (
+	minMemtableBytes = 256 << 10
+	maxMemtableBytes = 2 << 30
+)
 
 // Options say how a database is opened. The zero value is the safe choice.
 type Options struct {
@@ -64,7 +67,7 @@ func (o Options) complete() (Options, error) {
 	if o.Durability != pistore.Process && o.Durability != pistore.Power {
 		return o, fmt.Errorf("logstore: %w: %v", pistore.ErrInvalid, o.Durability)
 	}
-	if o.CacheBytes < 0 || o.MemtableBytes < 0 {
+	if o.CacheBytes < 0 || o.MemtableBytes < 0 || o.MemtableBytes > maxMemtableBytes {
 		return o, fmt.Errorf("logstore: %w: cache of %d bytes, memtable of %d", pistore.ErrInvalid, o.CacheBytes, o.MemtableBytes)
 	}
 	if o.CacheBytes == 0 {

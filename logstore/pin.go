@@ -63,8 +63,12 @@ func (p *pinnedFS) pin() (still bool, err error) {
 		return false, err
 	}
 	if manifest != "" {
-		if found, err := p.open(manifest); err != nil || !found {
-			return false, err // the writer went on to another MANIFEST
+		found, err := p.open(manifest)
+		if err == nil && !found {
+			err = p.moved(manifest)
+		}
+		if err != nil || !found {
+			return false, err
 		}
 	}
 	if names, err = p.FS.List(p.dir); err != nil {
@@ -89,6 +93,20 @@ func (p *pinnedFS) pin() (still bool, err error) {
 		}
 	}
 	return p.unchanged(manifest, names)
+}
+
+// moved looks whether a MANIFEST is gone because the writer has moved its marker
+// on to another one, as it does before it removes it.
+func (p *pinnedFS) moved(manifest string) error {
+	names, err := p.FS.List(p.dir)
+	if err != nil {
+		return err
+	}
+	now, err := p.manifestOf(names)
+	if err == nil && now == manifest {
+		err = missingManifest(p.FS.PathJoin(p.dir, manifest))
+	}
+	return err
 }
 
 // unchanged looks whether anything has happened since the MANIFEST was measured.

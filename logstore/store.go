@@ -80,7 +80,7 @@ func claimFolder(dir string, opts Options) (*folderLock, error) {
 	ours, err := checkFolder(opts.fs, dir)
 	absent := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !absent {
-		return nil, err
+		return nil, openError(dir, err)
 	}
 	if opts.ReadOnly {
 		if absent || !ours {
@@ -107,7 +107,7 @@ func claimFolder(dir string, opts Options) (*folderLock, error) {
 		err = writeFormat(opts.fs, dir)
 	}
 	if err != nil {
-		return nil, errors.Join(err, lock.release())
+		return nil, errors.Join(openError(dir, err), lock.release())
 	}
 	return lock, nil
 }

@@ -1,15 +1,11 @@
 package logstore
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 
-	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/cockroachdb/pebble/v2/wal"
 
 	"pistore"
@@ -21,7 +17,13 @@ import (
 // it may take a hole in what was never acknowledged for damage. It changes
 // nothing on disk.
 func survey(base vfs.FS, dir string, boot uint32) (ends map[string]int64, err error) {
-	tail, err := surveyManifest(base, dir)
+	m, err := readManifest(base, dir)
+	if err == nil {
+		err = m.checkFiles(base, dir)
+	}
+	if err == nil {
+		err = surveyOptions(base, dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -30,10 +32,10 @@ func survey(base vfs.FS, dir string, boot uint32) (ends map[string]int64, err er
 		return nil, err
 	}
 	ends = map[string]int64{}
-	floor := tail.lastSeq + 1
+	floor := m.lastSeq + 1
 	cut := "" // a log that has records and does not end in order
 	for _, log := range logs {
-		if uint64(log.Num) < tail.minLog {
+		if uint64(log.Num) < m.minLog {
 			continue // flushed: nobody reads it
 		}
 		_, path := log.SegmentLocation(0)
@@ -86,134 +88,6 @@ func logDamage(path string, s *logScan) error {
 func placedDamage(path string, offset int64, problem string) error {
 	return &pistore.CorruptError{
 		Backend: backendName, Place: fmt.Sprintf("%s, offset %d", path, offset), Problem: problem,
-	}
-}
-
-// manifestTail is what the last edits of a MANIFEST say.
-type manifestTail struct {
-	minLog  uint64 // the first log that is not flushed
-	lastSeq uint64 // the last batch sequence number that was given out then
-}
-
-// manifestHeaderBytes is the size of a chunk's header in a MANIFEST.
-const manifestHeaderBytes = 7
-
-// firstBatchSeq is where the engine starts counting.
-const firstBatchSeq = 10
-
-// surveyManifest reads the MANIFEST that the marker names. Its edits are synced
-// one by one, so only the newest can be cut; one behind an invalid place means
-// damage.
-func surveyManifest(base vfs.FS, dir string) (manifestTail, error) {
-	tail := manifestTail{lastSeq: firstBatchSeq - 1}
-	name, err := atomicfs.ReadMarker(base, dir, "manifest")
-	if err != nil || name == "" {
-		return tail, err
-	}
-	path := base.PathJoin(dir, name)
-	file, err := base.Open(path, vfs.SequentialReadsOption)
-	if errors.Is(err, fs.ErrNotExist) {
-		return tail, nil // the engine says what that means
-	}
-	if err != nil {
-		return tail, err
-	}
-	defer file.Close()
-	edits := record.NewReader(file, 0)
-	at := int64(0)
-	for {
-		at = edits.Offset()
-		edit, err := edits.Next()
-		var text []byte
-		if err == nil {
-			text, err = io.ReadAll(edit)
-		}
-		if errors.Is(err, io.EOF) {
-			return tail, nil
-		}
-		if record.IsInvalidRecord(err) {
-			break
-		}
-		if err != nil {
-			// The reader wraps what it says of a flipped bit.
-			if errors.Is(err, record.ErrInvalidChunk) || errors.Is(err, record.ErrUnexpectedEOF) {
-				break
-			}
-			return tail, err
-		}
-		tail.read(text)
-	}
-	if left := walBlockBytes - at%walBlockBytes; left < manifestHeaderBytes {
-		at += left // the block's rest is padding
-	}
-	later, err := laterEdit(base, path, at)
-	if err == nil && later >= 0 {
-		err = placedDamage(path, at, fmt.Sprintf("no valid edit; later data exists at offset %d", later))
-	}
-	return tail, err
-}
-
-// read takes what it looks for from the start of an edit: fields are tagged, and
-// come in a fixed order before those of tables.
-func (t *manifestTail) read(edit []byte) {
-	const comparator, logNumber, nextFile, lastSeq, prevLog = 1, 2, 3, 4, 9
-	const createdBacking, removedBacking = 105, 106
-	next := func() uint64 {
-		n, size := binary.Uvarint(edit)
-		if size <= 0 {
-			edit = nil
-			return 0
-		}
-		edit = edit[size:]
-		return n
-	}
-	for len(edit) > 0 {
-		switch next() {
-		case comparator:
-			edit = edit[min(next(), uint64(len(edit))):]
-		case logNumber:
-			t.minLog = next()
-		case lastSeq:
-			t.lastSeq = max(t.lastSeq, next())
-		case nextFile, prevLog, removedBacking:
-			next()
-		case createdBacking:
-			next()
-			next()
-		default:
-			return
-		}
-	}
-}
-
-// laterEdit looks at every byte behind an offset of a MANIFEST for the start of
-// a valid edit and returns where it is, or -1. Its chunks are those of a log
-// without number and offset: crc, length, type 1 (whole) or 2 (first part).
-func laterEdit(base vfs.FS, path string, offset int64) (int64, error) {
-	file, err := base.Open(path)
-	if err != nil {
-		return -1, err
-	}
-	defer file.Close()
-	const headerBytes = manifestHeaderBytes
-	block := make([]byte, walBlockBytes)
-	for at := offset / walBlockBytes * walBlockBytes; ; at += walBlockBytes {
-		n, err := file.ReadAt(block, at)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return -1, err
-		}
-		for i := max(0, int(offset+1-at)); i+headerBytes <= n; i++ {
-			end := i + headerBytes + int(binary.LittleEndian.Uint16(block[i+4:]))
-			if kind := block[i+6]; kind != 1 && kind != 2 || end > n {
-				continue
-			}
-			if maskedCRC(block[i+6:end]) == binary.LittleEndian.Uint32(block[i:]) {
-				return at + int64(i), nil
-			}
-		}
-		if n < walBlockBytes {
-			return -1, nil
-		}
 	}
 }
 
