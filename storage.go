@@ -72,6 +72,16 @@ type Backend interface {
 	// ErrMissingParent; an error of the stream is returned as it came.
 	Load(ctx context.Context, rows iter.Seq2[Row, error]) (Info, error)
 
+	// Rewrite replaces everything that a session holds by rows that are made
+	// of it, in one step: after a crash too it is the old or the new. It owns
+	// the session meanwhile (ErrLocked while it is open for writing) and calls
+	// make once, with the session as it is, to be read until the rows have
+	// been. The rows are those of an export, under the id of the session; the
+	// generation is minted. Errors are those of Open and of Load, and the
+	// session is then as it was. Handles that have it open for reading show
+	// what they showed, or give ErrNotFound.
+	Rewrite(ctx context.Context, id SessionID, make func(old Storage) iter.Seq2[Row, error]) (Info, error)
+
 	// List yields every session by id, reading headers only.
 	List(ctx context.Context) iter.Seq2[Info, error]
 

@@ -57,6 +57,7 @@ const (
 	NoOwnership Capability = "ownership"  // a second opener is not refused
 	NoReopen    Capability = "reopening"  // a closed session cannot be opened again
 	NoLoad      Capability = "load"       // no Backend.Load
+	NoRewrite   Capability = "rewrite"    // no Backend.Rewrite
 	NoDelete    Capability = "delete"     // no Backend.Delete
 	NoList      Capability = "list"       // no Backend.List
 	NoExport    Capability = "export"     // no Storage.Export, hence no digest

@@ -35,7 +35,7 @@ func rebuilt(change func(h *pistore.Header, rows []pistore.Row) []pistore.Row) d
 var reopeningRows = []string{
 	"TX-16", "TX-18", "LED-10", "JSN-01", "JSN-02", "JSN-03", "JSN-04", "JSN-05", "JSN-06", "JSN-07", "LIM-01", "CLO-03",
 	"REO-01", "REO-02", "REO-05", "REO-06", "EXP-03", "RO-02", "OWN-03", "BAK-03", "BAK-05", "LOD-01", "LOD-04", "LOD-05", "LOD-06",
-	"LOD-07", "LOD-08", "LOD-09", "LOD-10", "LOD-11", "LOD-12", "LOD-13",
+	"LOD-07", "LOD-08", "LOD-09", "LOD-10", "LOD-11", "LOD-12", "LOD-13", "RWR-01", "RWR-03",
 }
 
 func handleMutants() []mutant {
@@ -43,12 +43,12 @@ func handleMutants() []mutant {
 	return []mutant{
 		{name: "loses the last row on reopening", model: true, rows: reopeningRows,
 			defect: rebuilt(func(_ *pistore.Header, rows []pistore.Row) []pistore.Row { return rows[:max(0, len(rows)-1)] })},
-		{name: "takes nextSeq from the rows on reopening", model: true, rows: []string{"REO-02", "REO-03", "LOD-01", "LOD-03"},
+		{name: "takes nextSeq from the rows on reopening", model: true, rows: []string{"REO-02", "REO-03", "LOD-01", "LOD-03", "RWR-02", "RWR-03"},
 			defect: rebuilt(func(h *pistore.Header, rows []pistore.Row) []pistore.Row {
 				h.NextSeq = 1
 				return rows
 			})},
-		{name: "mints a generation on reopening", model: false, rows: []string{"REO-04", "LOD-02"},
+		{name: "mints a generation on reopening", model: false, rows: []string{"REO-04", "LOD-02", "RWR-02", "RWR-03"},
 			defect: rebuilt(func(h *pistore.Header, rows []pistore.Row) []pistore.Row {
 				h.Info.Generation = ""
 				return rows
@@ -90,7 +90,7 @@ func handleMutants() []mutant {
 			defect: defect{usage: func(s *broken, c ctx, q pistore.ScanQuery) ([]pistore.UsageRow, error) {
 				return drain(s.Storage.ScanUsage(context.WithoutCancel(c), q))
 			}}},
-		{name: "lets a second owner in", model: false, plain: true, rows: []string{"OWN-01", "OWN-03", "OWN-04"},
+		{name: "lets a second owner in", model: false, plain: true, rows: []string{"OWN-01", "OWN-03", "OWN-04", "RWR-04"},
 			defect: defect{open: func(b *brokenBackend, c ctx, id pistore.SessionID, mode pistore.Mode) (pistore.Storage, error) {
 				s, err := b.Backend.Open(c, id, mode)
 				if errors.Is(err, pistore.ErrLocked) {
@@ -98,7 +98,7 @@ func handleMutants() []mutant {
 				}
 				return s, err
 			}}},
-		{name: "takes ownership when opened read-only", model: false, rows: []string{"RO-02", "RO-03", "RO-04"},
+		{name: "takes ownership when opened read-only", model: false, rows: []string{"RO-02", "RO-03", "RO-04", "RWR-05"},
 			defect: defect{open: func(b *brokenBackend, c ctx, id pistore.SessionID, _ pistore.Mode) (pistore.Storage, error) {
 				return b.Backend.Open(c, id, pistore.ReadWrite)
 			}}},
@@ -118,7 +118,7 @@ func backendMutants() []mutant {
 	return []mutant{
 		{name: "closes the backend but not its sessions", model: false, plain: true, rows: []string{"CLO-04", "REO-07"},
 			defect: defect{shut: func(*brokenBackend) error { return nil }}},
-		{name: "deletes nothing", model: false, rows: []string{"CLO-04", "OWN-06", "BAK-08", "BAK-09"},
+		{name: "deletes nothing", model: false, rows: []string{"CLO-04", "OWN-06", "BAK-08", "BAK-09", "RWR-04"},
 			defect: defect{delete: func(*brokenBackend, ctx, pistore.SessionID) error { return nil }}},
 		{name: "mints ids that are no UUIDs", model: false, rows: []string{"BAK-02"},
 			defect: defect{create: func(b *brokenBackend, c ctx, info pistore.Info) (pistore.Storage, error) {

@@ -25,12 +25,13 @@ type defect struct {
 	close     func(s *broken) error
 	wrap      func(s *broken, q pistore.ScanQuery, rows iter.Seq2[pistore.Entry, error]) iter.Seq2[pistore.Entry, error]
 
-	create func(b *brokenBackend, ctx context.Context, info pistore.Info) (pistore.Storage, error)
-	open   func(b *brokenBackend, ctx context.Context, id pistore.SessionID, mode pistore.Mode) (pistore.Storage, error)
-	load   func(b *brokenBackend, ctx context.Context, rows iter.Seq2[pistore.Row, error]) (pistore.Info, error)
-	shut   func(b *brokenBackend) error
-	delete func(b *brokenBackend, ctx context.Context, id pistore.SessionID) error
-	list   func([]pistore.Info) []pistore.Info
+	create  func(b *brokenBackend, ctx context.Context, info pistore.Info) (pistore.Storage, error)
+	open    func(b *brokenBackend, ctx context.Context, id pistore.SessionID, mode pistore.Mode) (pistore.Storage, error)
+	rewrite func(b *brokenBackend, ctx context.Context, id pistore.SessionID, make func(pistore.Storage) iter.Seq2[pistore.Row, error]) (pistore.Info, error)
+	load    func(b *brokenBackend, ctx context.Context, rows iter.Seq2[pistore.Row, error]) (pistore.Info, error)
+	shut    func(b *brokenBackend) error
+	delete  func(b *brokenBackend, ctx context.Context, id pistore.SessionID) error
+	list    func([]pistore.Info) []pistore.Info
 }
 
 // brokenBackend is a backend with a defect.
@@ -65,6 +66,13 @@ func (b *brokenBackend) Load(ctx context.Context, rows iter.Seq2[pistore.Row, er
 		return b.load(b, ctx, rows)
 	}
 	return b.Backend.Load(ctx, rows)
+}
+
+func (b *brokenBackend) Rewrite(ctx context.Context, id pistore.SessionID, make func(pistore.Storage) iter.Seq2[pistore.Row, error]) (pistore.Info, error) {
+	if b.rewrite != nil {
+		return b.rewrite(b, ctx, id, make)
+	}
+	return b.Backend.Rewrite(ctx, id, make)
 }
 
 func (b *brokenBackend) Delete(ctx context.Context, id pistore.SessionID) error {
@@ -275,5 +283,5 @@ func TestMutants(t *testing.T) {
 }
 
 func mutants() []mutant {
-	return slices.Concat(commitMutants(), inputMutants(), readMutants(), handleMutants(), backendMutants())
+	return slices.Concat(commitMutants(), inputMutants(), readMutants(), handleMutants(), backendMutants(), rewriteMutants())
 }

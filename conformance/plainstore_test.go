@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -138,6 +139,36 @@ func (b *plainBackend) Load(ctx context.Context, rows iter.Seq2[pistore.Row, err
 	}
 	s.next = max(s.next, s.m.last+1)
 	b.sessions[s.info.ID] = s
+	return s.info, nil
+}
+
+func (b *plainBackend) Rewrite(ctx context.Context, id pistore.SessionID, make func(pistore.Storage) iter.Seq2[pistore.Row, error]) (pistore.Info, error) {
+	owner, err := b.Open(ctx, id, pistore.ReadWrite)
+	if err != nil {
+		return pistore.Info{}, err
+	}
+	old, err := b.Open(ctx, id, pistore.ReadOnly)
+	if err != nil {
+		return pistore.Info{}, errors.Join(err, owner.Close())
+	}
+	rows, err := drain(make(old))
+	loaded := plainBackend{all: b.all, sessions: map[pistore.SessionID]*plainSession{}}
+	if err == nil {
+		_, err = loaded.Load(ctx, sequence(rows))
+	}
+	b.all.mu.Lock()
+	s := loaded.sessions[id]
+	if err == nil && s == nil {
+		err = fmt.Errorf("%w: another session's rows", pistore.ErrInvalid)
+	}
+	if err == nil {
+		s.info.Generation = b.all.mint()
+		b.sessions[id] = s
+	}
+	b.all.mu.Unlock()
+	if err = errors.Join(err, old.Close(), owner.Close()); err != nil {
+		return pistore.Info{}, err
+	}
 	return s.info, nil
 }
 

@@ -43,6 +43,7 @@ func groups() []group {
 		{"ownership", ownershipRows()},
 		{"backend", backendRows()},
 		{"load", loadRows()},
+		{"rewrite", rewriteRows()},
 		{"model", modelRows()},
 	}
 }

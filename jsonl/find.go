@@ -26,7 +26,7 @@ func (b *Folder) find(id pistore.SessionID) (string, error) {
 	best := ""
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		f := files[path]
-		switch named := strings.HasSuffix(path, name); {
+		switch named := b.only != "" || strings.HasSuffix(path, name); {
 		case f.err == nil && f.info.ID == id && best == "":
 			best = path
 		case f.err != nil && named && !errors.Is(f.err, pistore.ErrForeignFormat) && best == "":
@@ -42,8 +42,11 @@ func (b *Folder) find(id pistore.SessionID) (string, error) {
 
 const extension = ".jsonl"
 
-// look reads the headers of all files, those that it has not read yet.
-func (b *Folder) look(ctx context.Context) (map[string]seenFile, error) {
+// paths returns what may be session files.
+func (b *Folder) paths() ([]string, error) {
+	if b.only != "" {
+		return []string{b.only}, nil
+	}
 	var paths []string
 	entries, err := b.opts.FS.List(b.dir)
 	if err != nil {
@@ -64,6 +67,15 @@ func (b *Folder) look(ctx context.Context) (map[string]seenFile, error) {
 				paths = append(paths, filepath.Join(path, e.Name))
 			}
 		}
+	}
+	return paths, nil
+}
+
+// look reads the headers of all files, those that it has not read yet.
+func (b *Folder) look(ctx context.Context) (map[string]seenFile, error) {
+	paths, err := b.paths()
+	if err != nil {
+		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,6 +25,7 @@ import (
 // are left alone.
 type Folder struct {
 	dir  string
+	only string // the one file of a backend that has no other; else empty
 	opts Options
 
 	mu     sync.Mutex // guards the rest
@@ -63,6 +64,15 @@ var _ pistore.Backend = (*Folder)(nil)
 // NewFolder returns the sessions in a folder, which has to exist.
 func NewFolder(dir string, o Options) *Folder {
 	return &Folder{dir: dir, opts: o.complete(), open: map[*folderFile]bool{}, seen: map[string]seenFile{}}
+}
+
+// NewSingle returns the one session file at path as a backend, which holds that
+// session and takes no other. If nothing stands there, Create and Load make the
+// file, in a folder that has to exist; what stands there is never overwritten.
+func NewSingle(path string, o Options) *Folder {
+	b := NewFolder(filepath.Dir(path), o)
+	b.only = path
+	return b
 }
 
 func (b *Folder) usable() error {
@@ -129,14 +139,17 @@ func (b *Folder) newFile(info pistore.Info) (t *temp, path string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	dir := filepath.Join(root, folderName(info.CWD))
-	err = b.opts.FS.Mkdir(dir)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, "", err
-	}
-	// Also where it exists: whoever made it may not have come to this.
-	if err := b.opts.FS.SyncDir(root); err != nil {
-		return nil, "", err
+	dir, path := root, filepath.Join(root, filepath.Base(b.only))
+	if b.only == "" {
+		dir = filepath.Join(root, folderName(info.CWD))
+		path = filepath.Join(dir, fileName(info))
+		if err := b.opts.FS.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, "", err
+		}
+		// Also where it exists: whoever made it may not have come to this.
+		if err := b.opts.FS.SyncDir(root); err != nil {
+			return nil, "", err
+		}
 	}
 	// Under the lock nobody cleans away what is created and not locked yet.
 	lock, err := b.opts.FS.LockDir(b.dir)
@@ -145,7 +158,6 @@ func (b *Folder) newFile(info pistore.Info) (t *temp, path string, err error) {
 	}
 	defer lock.Close() // it holds nothing
 	b.cleanStale(dir)
-	path = filepath.Join(dir, fileName(info))
 	t, err = newTemp(b.opts, path)
 	return t, path, err
 }
@@ -198,6 +210,10 @@ func (b *Folder) publish(t *temp, path string, id pistore.SessionID) error {
 // Open opens a session. A damaged one is ErrCorrupt, read-only too; [OpenFile]
 // shows what is left of it.
 func (b *Folder) Open(ctx context.Context, id pistore.SessionID, mode pistore.Mode) (pistore.Storage, error) {
+	return b.openFor(ctx, id, mode, b.opts)
+}
+
+func (b *Folder) openFor(ctx context.Context, id pistore.SessionID, mode pistore.Mode, o Options) (pistore.Storage, error) {
 	if mode != pistore.ReadOnly && mode != pistore.ReadWrite {
 		return nil, fmt.Errorf("jsonl: open: %w: mode %d", pistore.ErrInvalid, mode)
 	}
@@ -211,9 +227,9 @@ func (b *Folder) Open(ctx context.Context, id pistore.SessionID, mode pistore.Mo
 		}
 		var f *File
 		if mode == pistore.ReadOnly {
-			f, err = openReading(ctx, path, b.opts, true)
+			f, err = openReading(ctx, path, o, true)
 		} else {
-			f, err = openWriting(ctx, path, b.opts)
+			f, err = openWriting(ctx, path, o)
 		}
 		switch {
 		case errors.Is(err, pistore.ErrNotFound):
@@ -278,19 +294,34 @@ func (b *Folder) remove(path string, id pistore.SessionID) (done bool, err error
 	case err != nil:
 		return false, err
 	}
-	for _, suffix := range []string{".v3", ".v4"} {
-		h, err := readInfo(noContext, b.opts.FS, path+suffix)
-		if err != nil || h.ID != id {
-			continue // some other file
-		}
-		if err := b.opts.FS.Remove(path + suffix); err != nil {
-			return false, err
-		}
+	if err := removeOriginals(b.opts, path, id); err != nil {
+		return false, err
 	}
 	if err := b.opts.FS.Remove(path); err != nil {
 		return false, err
 	}
 	return true, syncDirOf(b.opts, path)
+}
+
+// removeOriginals removes what upgrades of a session's file have kept beside it.
+// Other files of those names are somebody's own.
+func removeOriginals(o Options, path string, id pistore.SessionID) error {
+	for _, suffix := range originalSuffixes {
+		for n := 1; ; n++ {
+			name := originalName(path, suffix, n)
+			h, err := readInfo(noContext, o.FS, name)
+			if errors.Is(err, pistore.ErrNotFound) {
+				break
+			}
+			if err != nil || h.ID != id {
+				continue
+			}
+			if err := o.FS.Remove(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // List yields every session by id. Files whose header cannot be read are named

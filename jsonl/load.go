@@ -37,9 +37,12 @@ func (b *Folder) Load(ctx context.Context, rows iter.Seq2[pistore.Row, error]) (
 type loading struct {
 	folder *Folder
 	known  *memstore.State
-	info   pistore.Info
-	temp   *temp
-	path   string
+	// replaces is the file that a rewrite takes the rows from and puts them in
+	// the place of; nil: the session is a new one.
+	replaces *File
+	info     pistore.Info
+	temp     *temp
+	path     string
 }
 
 func (l *loading) run(ctx context.Context, rows iter.Seq2[pistore.Row, error]) error {
@@ -77,11 +80,17 @@ func (l *loading) header(h pistore.Header) error {
 	case v > pistore.StorageVersion:
 		return fmt.Errorf("%w: storage version %d", pistore.ErrNewerVersion, v)
 	}
+	if l.replaces != nil {
+		h.Info.Generation = ""
+	}
 	if h.Info.Generation == "" {
 		h.Info.Generation = string(l.folder.opts.ids.New())
 	}
 	h.Info.Format = string(V4)
 	l.info = h.Info
+	if l.replaces != nil {
+		return l.replace(h)
+	}
 	if _, err := l.folder.find(h.Info.ID); err == nil {
 		return fmt.Errorf("%w: session %s", pistore.ErrDuplicateID, h.Info.ID)
 	} else if !errors.Is(err, pistore.ErrNotFound) {
@@ -90,6 +99,19 @@ func (l *loading) header(h pistore.Header) error {
 	var err error
 	if l.temp, l.path, err = l.folder.newFile(h.Info); err == nil {
 		l.temp.enc.header(h.Info, h.NextSeq, nil)
+	}
+	return err
+}
+
+// replace is header for a rewrite.
+func (l *loading) replace(h pistore.Header) error {
+	old := l.replaces
+	if h.Info.ID != old.Info().ID {
+		return fmt.Errorf("%w: rows of session %.140q for session %s", pistore.ErrInvalid, string(h.Info.ID), old.Info().ID)
+	}
+	var err error
+	if l.temp, err = old.log.replacement(); err == nil {
+		l.temp.enc.header(h.Info, h.NextSeq, old.extra)
 	}
 	return err
 }

@@ -165,21 +165,30 @@ func (g *log) upgradeFile(state *memstore.State, p *payloads) error {
 
 // rewritten writes the state as a new file, ready to be published.
 func (g *log) rewritten(info pistore.Info, state *memstore.State, p *payloads) (t *temp, err error) {
+	if t, err = g.replacement(); err != nil {
+		return nil, err
+	}
+	t.keep = p != nil
+	if err = t.rows(info, state.NextSeq(), g.extra, p.exported(state.Export(noContext))); err != nil {
+		return nil, t.abandon(err)
+	}
+	return t, nil
+}
+
+// replacement starts a file that is to take the place of the one that is open.
+func (g *log) replacement() (*temp, error) {
 	cleanTemps(g.opts, g.path)
 	like, err := g.src.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if t, err = newTemp(g.opts, g.path); err != nil {
+	t, err := newTemp(g.opts, g.path)
+	if err != nil {
 		return nil, err
 	}
-	t.keep = p != nil
 	problem, err := t.imitate(like)
 	if problem != "" {
 		g.problem.Store(&problem)
-	}
-	if err == nil {
-		err = t.rows(info, state.NextSeq(), g.extra, p.exported(state.Export(noContext)))
 	}
 	if err != nil {
 		return nil, t.abandon(err)
@@ -207,6 +216,18 @@ func (g *log) close() error {
 	return g.src.release()
 }
 
+// originalSuffixes are what originals are named after their names: of formats 1
+// to 3, and of format 4 without sums.
+var originalSuffixes = []string{".v3", ".v4"}
+
+// originalName is the n-th name of an original.
+func originalName(path, suffix string, n int) string {
+	if n > 1 {
+		return fmt.Sprintf("%s%s.%d", path, suffix, n)
+	}
+	return path + suffix
+}
+
 // keepOriginal gives a file that is about to be replaced a second name. One that
 // has it already, from an attempt that a crash ended, is left as it is.
 func keepOriginal(o Options, path, suffix string, src *source) error {
@@ -215,10 +236,7 @@ func keepOriginal(o Options, path, suffix string, src *source) error {
 		return err
 	}
 	for n := 1; ; n++ {
-		name := path + suffix
-		if n > 1 {
-			name = fmt.Sprintf("%s.%d", name, n)
-		}
+		name := originalName(path, suffix, n)
 		there, err := o.FS.Stat(name)
 		if err == nil && there.Identity != (disk.Identity{}) && there.Identity == st.Identity {
 			return syncDirOf(o, path)

@@ -41,8 +41,11 @@ func (s *Store) Load(ctx context.Context, rows iter.Seq2[pistore.Row, error]) (i
 type load struct {
 	store  *Store
 	header pistore.Header
-	rows   rowWriter
-	batch  *pebble.Batch
+	// replaces is the session that a rewrite takes the rows from and puts them
+	// in the place of; nil: the session is a new one.
+	replaces *session
+	rows     rowWriter
+	batch    *pebble.Batch
 	// published is set once the session may exist.
 	published bool
 }
@@ -133,6 +136,12 @@ func (l *load) row(row pistore.Row) error {
 // begin takes the header.
 func (l *load) begin(h pistore.Header) (err error) {
 	info := &h.Info
+	if old := l.replaces; old != nil {
+		if info.ID != old.info.ID {
+			return fmt.Errorf("%w: rows of session %.128q for session %s", pistore.ErrInvalid, string(info.ID), old.info.ID)
+		}
+		info.Generation = ""
+	}
 	if info.ID == "" {
 		info.ID = pistore.SessionID(l.store.ids.New())
 	}
@@ -150,9 +159,17 @@ func (l *load) begin(h pistore.Header) (err error) {
 	}
 	info.Format = backendName
 	l.header, l.rows.view.session = h, info.ID
-	_, found, err := l.store.lookUp(info.ID)
+	return l.checkFree()
+}
+
+// checkFree refuses the id of another session than the one that is replaced.
+func (l *load) checkFree() error {
+	if l.replaces != nil {
+		return nil // and owned, so that it stays
+	}
+	_, found, err := l.store.lookUp(l.header.Info.ID)
 	if err == nil && found {
-		err = fmt.Errorf("%w: session %s", pistore.ErrDuplicateID, info.ID)
+		err = fmt.Errorf("%w: session %s", pistore.ErrDuplicateID, l.header.Info.ID)
 	}
 	return err
 }
@@ -162,20 +179,23 @@ func (l *load) publish() (pistore.Info, error) {
 	s, info := l.store, l.header.Info
 	s.catalog.Lock()
 	defer s.catalog.Unlock()
-	_, found, err := s.lookUp(info.ID)
-	if err == nil && found {
-		err = fmt.Errorf("logstore: load: %w: session %s", pistore.ErrDuplicateID, info.ID)
-	}
-	if err != nil {
-		return pistore.Info{}, err
+	if err := l.checkFree(); err != nil {
+		return pistore.Info{}, fmt.Errorf("logstore: load: %w", err)
 	}
 	l.rows.nextSeq = max(l.rows.nextSeq, l.header.NextSeq)
 	ord := l.rows.view.ord
 	if err := l.batch.Delete(loadingKey(ord), nil); err != nil {
 		return pistore.Info{}, err
 	}
+	if old := l.replaces; old != nil {
+		s.retire(old)
+		lower, upper := sessionRange(old.view.ord)
+		if err := l.batch.DeleteRange(lower, upper, nil); err != nil {
+			return pistore.Info{}, err
+		}
+	}
 	l.published = true
-	err = s.publish(l.batch, catalogRow{ordinal: ord, info: info}, l.rows.state(l.rows.stats()))
+	err := s.publish(l.batch, catalogRow{ordinal: ord, info: info}, l.rows.state(l.rows.stats()))
 	if err != nil {
 		return pistore.Info{}, err
 	}

@@ -108,7 +108,7 @@ func (h *session) read(ctx context.Context, do func() error) error {
 	}
 	err := do()
 	if h.open.deleted.Load() {
-		return fmt.Errorf("logstore: session %s was deleted: %w", h.info.ID, pistore.ErrNotFound)
+		return fmt.Errorf("logstore: session %s was deleted or rewritten: %w", h.info.ID, pistore.ErrNotFound)
 	}
 	return err
 }

@@ -297,22 +297,26 @@ func (s *Store) sessionView(row catalogRow) view {
 // Open implements pistore.Backend.
 func (s *Store) Open(ctx context.Context, id pistore.SessionID, mode pistore.Mode) (st pistore.Storage, err error) {
 	err = s.within(ctx, mode == pistore.ReadWrite, func() error {
-		s.catalog.RLock()
-		defer s.catalog.RUnlock()
-		row, found, err := s.lookUp(id)
-		if err != nil {
-			return err
-		}
-		if !found {
-			return fmt.Errorf("logstore: session %.128q: %w", string(id), pistore.ErrNotFound)
-		}
-		st, err = s.newSession(s.sessionView(row), row, mode)
+		st, err = s.openSession(id, mode)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return st, nil
+}
+
+func (s *Store) openSession(id pistore.SessionID, mode pistore.Mode) (*session, error) {
+	s.catalog.RLock()
+	defer s.catalog.RUnlock()
+	row, found, err := s.lookUp(id)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, fmt.Errorf("logstore: session %.128q: %w", string(id), pistore.ErrNotFound)
+	}
+	return s.newSession(s.sessionView(row), row, mode)
 }
 
 // List implements pistore.Backend.

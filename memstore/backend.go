@@ -109,22 +109,13 @@ func (b *Backend) Open(ctx context.Context, id pistore.SessionID, mode pistore.M
 
 // Load builds a new session from an export.
 func (b *Backend) Load(ctx context.Context, rows iter.Seq2[pistore.Row, error]) (pistore.Info, error) {
-	state := NewState(pistore.Info{})
-	for row, err := range admit.Rows(rows, state) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return pistore.Info{}, err
-		}
-		h, ok := row.(pistore.Header)
-		if !ok {
-			state.load(row)
-			continue
-		}
-		if err := b.loadHeader(state, h); err != nil {
-			return pistore.Info{}, fmt.Errorf("memstore: load: %w", err)
-		}
+	state, err := b.loaded(ctx, rows, func(h pistore.Header) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.free(h.Info.ID)
+	})
+	if err != nil {
+		return pistore.Info{}, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -134,7 +125,66 @@ func (b *Backend) Load(ctx context.Context, rows iter.Seq2[pistore.Row, error]) 
 	return state.info, nil
 }
 
-// loadHeader takes the header over, and refuses it before the rows are read.
+// Rewrite replaces what a session holds. Handles that have it open for reading
+// keep what they show.
+func (b *Backend) Rewrite(ctx context.Context, id pistore.SessionID, make func(pistore.Storage) iter.Seq2[pistore.Row, error]) (pistore.Info, error) {
+	owner, err := b.Open(ctx, id, pistore.ReadWrite)
+	if err != nil {
+		return pistore.Info{}, err
+	}
+	defer owner.Close() // always nil
+	old, err := b.Open(ctx, id, pistore.ReadOnly)
+	if err != nil {
+		return pistore.Info{}, err
+	}
+	defer old.Close() // always nil
+	state, err := b.loaded(ctx, make(old), func(h pistore.Header) error {
+		if h.Info.ID != id {
+			return fmt.Errorf("%w: rows of session %s for session %s", pistore.ErrInvalid, h.Info.ID, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return pistore.Info{}, err
+	}
+	state.info.Generation = string(b.ids.New())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s, err := b.find(id)
+	if err != nil {
+		return pistore.Info{}, fmt.Errorf("memstore: rewrite: %w", err)
+	}
+	s.state = state
+	return state.info, nil
+}
+
+// loaded makes the content of a session of rows; accept judges their header
+// before the rest is read.
+func (b *Backend) loaded(ctx context.Context, rows iter.Seq2[pistore.Row, error], accept func(pistore.Header) error) (*State, error) {
+	state := NewState(pistore.Info{})
+	for row, err := range admit.Rows(rows, state) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		h, ok := row.(pistore.Header)
+		if !ok {
+			state.load(row)
+			continue
+		}
+		if err := b.loadHeader(state, h); err != nil {
+			return nil, fmt.Errorf("memstore: load: %w", err)
+		}
+		if err := accept(h); err != nil {
+			return nil, fmt.Errorf("memstore: load: %w", err)
+		}
+	}
+	return state, nil
+}
+
+// loadHeader takes the header over.
 func (b *Backend) loadHeader(state *State, h pistore.Header) error {
 	if h.Info.ID == "" {
 		return fmt.Errorf("%w: a header without a session id", pistore.ErrInvalid)
@@ -153,9 +203,7 @@ func (b *Backend) loadHeader(state *State, h pistore.Header) error {
 	h.Info.Format = format
 	state.info = h.Info
 	state.RaiseNextSeq(h.NextSeq)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.free(h.Info.ID)
+	return nil
 }
 
 // List yields every session by id.
