@@ -144,3 +144,11 @@ func ParseDocKey(key string) (kind, lane string, err error) {
 
 // IsApp reports whether a namespace is an application's own.
 func IsApp(namespace string) bool { return strings.HasPrefix(namespace, App) && namespace != App }
+
+// ForksDoc reports whether a fork copies a document, by its envelope: its fork
+// policy is to copy, and not to start from the initial value.
+func ForksDoc(envelope pistore.JSON) bool {
+	policy, _ := envelope.Member("fork")
+	text, ok := policy.Text()
+	return ok && text == "copy"
+}

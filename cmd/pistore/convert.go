@@ -106,7 +106,7 @@ func printConverted(p *paper, r convertReport, place string) {
 
 // convertInto copies a session into a logstore folder. What it makes of the
 // folder goes again if it fails.
-func convertInto(ctx context.Context, in *invocation, src *opened, place string) (made session.Converted, err error) {
+func convertInto(ctx context.Context, in *invocation, src *opened, place string) (made session.Copied, err error) {
 	undo, err := prepare(src, place)
 	if err != nil {
 		return made, err
