@@ -24,9 +24,12 @@ store shows what can be read of it. A store of several sessions lists them.
   --entry ID      one entry with its content; the end of an id is enough, or
                   its id in the file
   --registers     every register with its value
-  --context LANE  exactly what the next request of a lane would contain`,
+  --context LANE  exactly what the next request of a lane would contain
+  --html FILE     a page to look at in a browser, everything in one file: tree,
+                  transcript, timeline, cost`,
 	examples: []string{
 		"pistore inspect session.jsonl", "pistore inspect session.jsonl --tree", "pistore inspect ./store --context main --json",
+		"pistore inspect session.jsonl --html session.html",
 	},
 	run: runInspect,
 }
@@ -34,7 +37,7 @@ store shows what can be read of it. A store of several sessions lists them.
 // inspectFlags say what to show beside or instead of the overview.
 type inspectFlags struct {
 	tree, entries, registers bool
-	entry, context           string
+	entry, context, html     string
 	hasEntry, hasContext     bool
 }
 
@@ -45,6 +48,7 @@ func runInspect(ctx context.Context, in *invocation) (err error) {
 	in.flags.BoolVar(&f.registers, "registers", false, "")
 	in.flags.StringVar(&f.entry, "entry", "", "")
 	in.flags.StringVar(&f.context, "context", "", "")
+	in.flags.StringVar(&f.html, "html", "", "")
 	arg, err := in.parseStore()
 	if err != nil {
 		return err
@@ -53,7 +57,14 @@ func runInspect(ctx context.Context, in *invocation) (err error) {
 	if f.hasEntry && f.hasContext {
 		return usageError("--entry and --context do not go together")
 	}
-	o, err := openStore(ctx, arg)
+	if in.set("html") && (f.html == "" || f.hasEntry || f.hasContext || f.tree || f.entries || f.registers) {
+		return usageError("--html takes a file to write, and stands alone")
+	}
+	open := openStore
+	if f.html != "" {
+		open = openSession // a page is of one session
+	}
+	o, err := open(ctx, arg)
 	if err != nil {
 		return err
 	}
@@ -81,6 +92,9 @@ func runInspect(ctx context.Context, in *invocation) (err error) {
 	stop()
 	if err != nil {
 		return err
+	}
+	if f.html != "" {
+		return inspectHTML(ctx, in, o, r, f.html)
 	}
 	return printInspect(in, v, r, f)
 }

@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 		Dir: must[string](t)(filepath.Abs("testdata/script")), // commands change the working directory
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mkstore": scriptStore, "mkfile": scriptFile, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip, "hold": scriptHold,
-			"torn": scriptTorn, "everywhere": scriptEverywhere, "brief": scriptBrief, "unchanged": scriptUnchanged,
+			"torn": scriptTorn, "everywhere": scriptEverywhere, "brief": scriptBrief, "unchanged": scriptUnchanged, "private": scriptPrivate,
 		},
 	})
 }
@@ -161,6 +161,15 @@ func scriptUnchanged(ts *testscript.TestScript, _ bool, args []string) {
 	scriptExits(ts, false, args)
 	if after := scriptListing(ts); after != before {
 		ts.Fatalf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// scriptPrivate checks that nobody but its owner may read a file.
+func scriptPrivate(ts *testscript.TestScript, _ bool, args []string) {
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if info.Mode() != 0o600 {
+		ts.Fatalf("%s has mode %v", args[0], info.Mode())
 	}
 }
 

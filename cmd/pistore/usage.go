@@ -46,10 +46,10 @@ type usageReport struct {
 	Rows     int64 `json:"rows"`
 	Unusable int64 `json:"unusable"`
 	sumsView
-	ByModel *[]groupView  `json:"byModel,omitempty"`
-	ByTool  *[]groupView  `json:"byTool,omitempty"`
-	ByLane  *[]groupView  `json:"byLane,omitempty"`
-	ByDay   *[]groupView  `json:"byDay,omitempty"`
+	ByModel *[]groupView `json:"byModel,omitempty"`
+	ByTool  *[]groupView `json:"byTool,omitempty"`
+	ByLane  *[]groupView `json:"byLane,omitempty"`
+	ByDay   *[]groupView `json:"byDay,omitempty"`
 	// Damaged could not be read wholly; what could was counted.
 	Damaged []skippedView `json:"damaged"`
 	Skipped []skippedView `json:"skipped"` // what could not be read

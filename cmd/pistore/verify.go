@@ -134,16 +134,22 @@ func printVerify(p *paper, info pistore.Info, r verifyReport) {
 	}
 }
 
+// name is what kind of fault it is, for people.
+func (f faultView) name() string {
+	switch {
+	case f.Kind != "":
+		return f.Kind
+	case f.Invariant != 0:
+		return fmt.Sprintf("invariant %d", f.Invariant)
+	default:
+		return "damage"
+	}
+}
+
 // printFaults prints faults, two lines each or more.
 func printFaults(p *paper, faults []faultView, omitted int64) {
 	for _, f := range faults {
-		name := "damage"
-		switch {
-		case f.Kind != "":
-			name = f.Kind
-		case f.Invariant != 0:
-			name = fmt.Sprintf("invariant %d", f.Invariant)
-		}
+		name := f.name()
 		style := red
 		if f.Severity == string(verify.Warning) {
 			style = yellow
