@@ -25,16 +25,46 @@ var (
 // chainFile returns the file of a chain of n transactions, and its digests.
 func chainFile(t testing.TB, n int) (text string, digests []string) {
 	t.Helper()
+	return fileOfTx(t, n, chainTx)
+}
+
+// briefTx is the n-th transaction of a chain of short lines, of each kind of
+// write alone and together.
+func briefTx(n int) pistore.Tx {
+	entry := func(i int) pistore.ID { return pistore.ID(fmt.Sprintf("e%d", i)) }
+	e := pistore.InsertEntry{ID: entry(n), Type: pistore.TypeCustom, CustomType: "c", Payload: pistore.JSON(fmt.Sprintf(`{"data":%d}`, n))}
+	if n >= 4 {
+		e.ParentID = entry(n - 4)
+	}
+	set := pistore.SetRegister{Namespace: "n", Key: fmt.Sprint(n % 7), Value: pistore.JSON(fmt.Sprint(n))}
+	switch n % 4 {
+	case 0:
+		return pistore.Tx{Writes: []pistore.Write{e}}
+	case 1:
+		return pistore.Tx{Writes: []pistore.Write{set}}
+	case 2:
+		return pistore.Tx{Writes: []pistore.Write{pistore.DeleteRegister{Namespace: "n", Key: fmt.Sprint(n % 7)}}}
+	default:
+		e.ParentID = entry(n - 3)
+		return pistore.Tx{Writes: []pistore.Write{e, pistore.InsertUsage{ID: entry(-n), Usage: `{"input":1}`}, set}}
+	}
+}
+
+// fileOfTx returns the file of n transactions, and its digests after each.
+func fileOfTx(t testing.TB, n int, tx func(n int) pistore.Tx) (text string, digests []string) {
+	t.Helper()
 	m := newMemory(t)
 	b := NewFolder(storyDir, fixedOptions(m, pistore.Process))
 	st, err := b.Create(t.Context(), pistore.Info{ID: storyID, CWD: "/work", ParentSessionID: "p", CreatedAt: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
+	digests = append(digests, digest(t, st))
 	for i := range n {
-		if _, err := st.Commit(t.Context(), chainTx(i)); err != nil {
+		if _, err := st.Commit(t.Context(), tx(i)); err != nil {
 			t.Fatal(err)
 		}
+		digests = append(digests, digest(t, st))
 	}
 	path, err := b.find(storyID)
 	if err != nil {
@@ -43,7 +73,7 @@ func chainFile(t testing.TB, n int) (text string, digests []string) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return readOn(t, m, path), chainDigests(t, n)
+	return readOn(t, m, path), digests
 }
 
 // TestGolden holds the bytes of a file: header, lines, sums.
@@ -85,11 +115,10 @@ func openBytes(t *testing.T, text string, mode pistore.Mode) (digest4 string, er
 // TestTruncation cuts a file at every byte.
 func TestTruncation(t *testing.T) {
 	t.Parallel()
-	n := 12
+	text, digests := chainFile(t, 12)
 	if *allBytes {
-		n = 200
+		text, digests = fileOfTx(t, 200, briefTx)
 	}
-	text, digests := chainFile(t, n)
 	header := strings.IndexByte(text, '\n') + 1
 	for cut := range len(text) + 1 {
 		got, err := openBytes(t, text[:cut], pistore.Mode(cut%2))

@@ -51,18 +51,7 @@ func chainTx(n int) pistore.Tx {
 // backend has them.
 func chainDigests(t testing.TB, n int) []string {
 	t.Helper()
-	m := newMemory(t)
-	st, err := NewFolder(storyDir, fixedOptions(m, pistore.Process)).Create(t.Context(), pistore.Info{ID: storyID})
-	if err != nil {
-		t.Fatal(err)
-	}
-	digests := []string{digest(t, st)}
-	for i := range n {
-		if _, err := st.Commit(t.Context(), chainTx(i)); err != nil {
-			t.Fatal(err)
-		}
-		digests = append(digests, digest(t, st))
-	}
+	_, digests := chainFile(t, n)
 	return digests
 }
 
