@@ -24,6 +24,8 @@ const (
 type encoder struct {
 	buf []byte
 	at  []span
+	// extras are members that rows had in the file before, by their seqs.
+	extras map[pistore.Seq]string
 }
 
 // span is a part of a buffer, or of a file.
@@ -124,6 +126,7 @@ func (e *encoder) row(row pistore.Row) {
 	start := len(e.buf)
 	w, seq, at := writeOf(row)
 	e.write(w, seq, at)
+	e.buf = append(e.buf, e.extras[seq]...)
 	e.endLine(start, false)
 }
 

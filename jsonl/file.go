@@ -23,10 +23,12 @@ type File struct {
 	src      *source  // of a file of format 4 that is open read-only
 	path     string   // as it was opened
 	opts     Options
-	payloads *payloads   // nil: they are in memory
-	extra    []member    // of a header of format 4
-	unsummed bool        // of format 4, without sums
-	closed   atomic.Bool // of a writable file set under log.commit
+	payloads *payloads // nil: they are in memory
+	extra    []member  // of a header of format 4
+	// rowExtras are what its ledger rows and registers hold beside what a row is.
+	rowExtras map[pistore.Seq]string
+	unsummed  bool        // of format 4, without sums
+	closed    atomic.Bool // of a writable file set under log.commit
 }
 
 var (

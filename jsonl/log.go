@@ -23,9 +23,10 @@ type log struct {
 	src    *source
 	key    ownedFile
 	enc    encoder
-	extra  []member // of the header
-	size   int64    // where the next line starts
-	torn   bool     // something stands there that has to go first
+	extra  []member               // of the header
+	extras map[pistore.Seq]string // of rows
+	size   int64                  // where the next line starts
+	torn   bool                   // something stands there that has to go first
 	// synced says that all of the file is power-safe.
 	synced bool
 	// changed is closed, and gone, when followers have something to look at.
@@ -168,7 +169,7 @@ func (g *log) rewritten(info pistore.Info, state *memstore.State, p *payloads) (
 	if t, err = g.replacement(); err != nil {
 		return nil, err
 	}
-	t.keep = p != nil
+	t.keep, t.enc.extras = p != nil, g.extras
 	if err = t.rows(info, state.NextSeq(), g.extra, p.exported(state.Export(noContext))); err != nil {
 		return nil, t.abandon(err)
 	}

@@ -191,7 +191,7 @@ func readOwned(ctx context.Context, path string, src disk.File, size int64, o Op
 	cleanTemps(o, path)
 	f.log = &log{
 		opts: o, path: path, info: &f.info, src: f.src, key: key,
-		size: size - report.TornBytes, torn: report.TornBytes > 0, extra: f.extra,
+		size: size - report.TornBytes, torn: report.TornBytes > 0, extra: f.extra, extras: f.rowExtras,
 	}
 	if f.src = nil; f.log.src == nil {
 		f.log.src = newSource(src)

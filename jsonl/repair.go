@@ -67,6 +67,7 @@ func repair(ctx context.Context, from, to string, o Options, ro RepairOptions) (
 	if err != nil {
 		return rep, err
 	}
+	t.enc.extras = f.rowExtras
 	if err = t.rows(rep.Info, f.state.NextSeq(), f.extra, f.Export(ctx)); err != nil {
 		return rep, t.abandon(err)
 	}

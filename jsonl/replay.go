@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 
 	"pistore"
@@ -37,6 +38,7 @@ type replay struct {
 	blank      lineCount
 	crlf       lineCount
 
+	extras       map[pistore.Seq]string // of ledger rows and registers, see [write4.extras]
 	last         pistore.Seq
 	torn         int64
 	transactions int64
@@ -49,7 +51,8 @@ type replay struct {
 	times  []pistore.UnixMS
 	spots  []place // of payloads
 	rows   int64   // bytes of entries and usage rows
-	direct bool    // what is scanned stands in the file like that
+	extra  map[pistore.Seq]string
+	direct bool // what is scanned stands in the file like that
 }
 
 // place is where the payload members of an entry stand in the file.
@@ -279,6 +282,10 @@ func (r *replay) transaction(text []byte) {
 	}
 	r.transactions++
 	r.rowBytes += r.rows
+	if len(r.extra) > 0 && r.extras == nil {
+		r.extras = map[pistore.Seq]string{}
+	}
+	maps.Copy(r.extras, r.extra)
 	if len(r.seqs) > 0 {
 		r.last = r.seqs[len(r.seqs)-1]
 	}
@@ -327,6 +334,7 @@ func (r *replay) parse(text []byte) error {
 // decode reads the writes of a line without white space.
 func (r *replay) decode(text []byte) error {
 	clear(r.writes)
+	clear(r.extra)
 	r.writes, r.seqs, r.times, r.spots, r.rows = r.writes[:0], r.seqs[:0], r.times[:0], r.spots[:0], 0
 	return scanLine(text, r.decodeWrite)
 }
@@ -361,8 +369,10 @@ func (r *replay) decodeWrite(w *write4) error {
 	case `"usage"`:
 		write, err = w.usageRow()
 		r.rows += int64(w.length)
+		r.keepExtras(seq, w.extras(true))
 	case `"register"`:
 		write, err = w.register()
+		r.keepExtras(seq, w.extras(false))
 	case `"value"`, `"list"`:
 		if r.other == nil {
 			return misshapen("a file with sums holds no writes of kind %s", w.kind)
@@ -376,6 +386,16 @@ func (r *replay) decodeWrite(w *write4) error {
 	}
 	r.writes, r.seqs, r.times = append(r.writes, write), append(r.seqs, seq), append(r.times, at)
 	return nil
+}
+
+func (r *replay) keepExtras(seq pistore.Seq, extras string) {
+	if extras == "" {
+		return
+	}
+	if r.extra == nil {
+		r.extra = map[pistore.Seq]string{}
+	}
+	r.extra[seq] = extras
 }
 
 // admit checks the transaction against what was read before it.
@@ -455,7 +475,7 @@ func (r *replay) file() (*File, Report) {
 	if r.other == nil {
 		report.DeadBytes = max(0, r.size-r.torn-liveBytes(r.state, r.rowBytes))
 	}
-	f := &File{state: r.state, report: report, extra: r.head.extra, unsummed: r.other != nil}
+	f := &File{state: r.state, report: report, extra: r.head.extra, rowExtras: r.extras, unsummed: r.other != nil}
 	f.info.Store(&r.head.info)
 	return f, report
 }

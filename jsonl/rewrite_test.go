@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"pistore"
 	"pistore/registers"
 )
@@ -341,5 +343,82 @@ func TestReadName4(t *testing.T) {
 	info, err := ReadInfo(t.Context(), path)
 	if err != nil || info != st.Info() {
 		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// summed ends lines of format 4 in their sums. They are written with ' for ".
+func summed(lines ...string) string {
+	var e encoder
+	for _, l := range lines {
+		start := len(e.buf)
+		e.buf = append(e.buf, strings.ReplaceAll(strings.TrimSuffix(strings.TrimSuffix(l, "]"), "}"), "'", `"`)...)
+		e.endLine(start, l[0] == '[')
+	}
+	return string(e.buf)
+}
+
+// TestExtraMembers keeps what another writer put on lines of every kind, through
+// compactions, repairs, and commits in between.
+func TestExtraMembers(t *testing.T) {
+	header := `{'v':4,'kind':'header','id':'s','storageVersion':1,'createdAt':0,'cwd':'','generation':'g','x':[1.0],'sums':'crc32c'}`
+	entry := `{'kind':'entry','seq':1,'timestamp':5,'id':'e','parentId':null,'type':'custom','customType':'c','x':1e2,'op':'set'}`
+	usage := `{'kind':'usage','seq':2,'id':'u','adjustment':false,'usage':{'input':1},'x':'\u0041','timestamp':7,'key':{}}`
+	set := `{'kind':'register','op':'set','seq':3,'namespace':'n','key':'k','value':1,'x':-0,'details':null}`
+	text := summed(header, "["+entry+","+usage+"]", set,
+		`{'kind':'register','op':'set','seq':4,'namespace':'n','key':'over','value':1,'x':'gone'}`,
+		`{'kind':'register','op':'set','seq':5,'namespace':'n','key':'over','value':2}`)
+	path := filepath.Join(t.TempDir(), "s.jsonl")
+	write(t, path, text)
+	f, err := OpenFile(t.Context(), path, pistore.ReadWrite, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := digest(t, f)
+	compact(t, f)
+	over := `{'kind':'register','op':'set','seq':5,'namespace':'n','key':'over','value':2}`
+	lines := strings.SplitAfter(summed(header, entry, usage, set, over), "\n")
+	check := func(path string) {
+		t.Helper()
+		got := strings.SplitAfter(string(must(os.ReadFile(path))), "\n")
+		if !strings.Contains(got[0], `,"x":[1.0],`) {
+			t.Errorf("header %s", got[0])
+		}
+		if diff := cmp.Diff(lines[1:5], got[1:5]); diff != "" {
+			t.Errorf("%s", diff)
+		}
+	}
+	check(path)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	repaired := filepath.Join(t.TempDir(), "r.jsonl")
+	if _, err := Repair(t.Context(), path, repaired, Options{}, RepairOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	check(repaired)
+	if f, err = OpenFile(t.Context(), repaired, pistore.ReadWrite, Options{}); err != nil || digest(t, f) != want {
+		t.Fatalf("repaired: %v", err)
+	}
+	if _, err := f.Commit(t.Context(), pistore.Tx{Writes: []pistore.Write{pistore.SetRegister{Namespace: "n", Key: "new", Value: "1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	compact(t, f)
+	check(repaired)
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	// A file without sums gets them with the first write, and keeps the rest.
+	var plain []string
+	for _, l := range []string{strings.Replace(header, ",'sums':'crc32c'", "", 1), entry, usage, set, over} {
+		plain = append(plain, strings.ReplaceAll(l, "'", `"`)+"\n")
+	}
+	write(t, path, strings.Join(plain, ""))
+	if f, err = OpenFile(t.Context(), path, pistore.ReadWrite, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	compact(t, f)
+	check(path)
+	if err := f.Close(); err != nil {
+		t.Error(err)
 	}
 }

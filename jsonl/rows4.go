@@ -1,6 +1,9 @@
 package jsonl
 
 import (
+	"slices"
+	"strings"
+
 	"pistore"
 )
 
@@ -115,6 +118,38 @@ func (w *write4) register() (pistore.Write, error) {
 	default:
 		return nil, misshapen("the operation %s on a register is not known", shownValue(w.op))
 	}
+}
+
+// extras returns the members of a ledger row or a register that its kind does
+// not know, as they stand and with a comma in front of each; empty: there are
+// none. Rows have no place for them: only the file keeps them.
+func (w *write4) extras(usage bool) string {
+	strange := [][]byte{w.timestamp, w.parentID, w.typ, w.customType}
+	if usage {
+		strange = append(strange, w.op, w.namespace, w.key, w.value)
+	} else {
+		strange = append(strange, w.id, w.entryID, w.adjustment, w.usage, w.details)
+	}
+	if w.from < 0 && !slices.ContainsFunc(strange, func(field []byte) bool { return len(field) > 0 }) {
+		return ""
+	}
+	var b strings.Builder
+	for m := range members(pistore.JSON(w.text[w.start : w.start+w.length])) {
+		switch m.text() {
+		case "kind", "seq":
+			continue
+		case "id", "entryId", "adjustment", "usage", "details":
+			if usage {
+				continue
+			}
+		case "op", "namespace", "key", "value":
+			if !usage {
+				continue
+			}
+		}
+		b.WriteString("," + m.name + ":" + m.value)
+	}
+	return b.String()
 }
 
 // shownValue names a value in a message.
