@@ -126,7 +126,7 @@ func (b *Folder) Create(ctx context.Context, info pistore.Info) (pistore.Storage
 	if err != nil {
 		return nil, fmt.Errorf("jsonl: create: %w", err)
 	}
-	f := &File{state: memstore.NewState(info), report: Report{Format: V4, Version: 4, Bytes: t.size}}
+	f := &File{state: memstore.NewState(info), report: Report{Format: V4, Version: 4, Summed: true, Bytes: t.size}}
 	f.info.Store(&info)
 	f.path, f.opts = path, b.opts
 	f.log = &log{opts: b.opts, path: path, info: &f.info, src: newSource(t.file), key: t.key, size: t.size, synced: true}

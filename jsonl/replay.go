@@ -458,7 +458,7 @@ func (r *replay) fail(kind string, invariant int, message string) {
 
 // report sums up what was found.
 func (r *replay) report() Report {
-	rep := Report{Format: V4, Version: 4, Bytes: r.size, TornBytes: r.torn, Transactions: r.transactions}
+	rep := Report{Format: V4, Version: 4, Bytes: r.size, TornBytes: r.torn, Transactions: r.transactions, Summed: r.other == nil}
 	if r.other != nil && r.other.values {
 		rep.Format, rep.LeftOut = V4Values, r.other.leftOut
 	}

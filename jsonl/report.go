@@ -128,6 +128,9 @@ type Report struct {
 	// to an entry with others below it.
 	LongerBranch *LongerBranch
 
+	// Summed says that the lines of a file of format 4 have sums, as all have that
+	// are written here.
+	Summed bool
 	// Transactions counts the lines of format 4 that were read, and DeadBytes
 	// those bytes of them that a compaction would give back.
 	Transactions, DeadBytes int64

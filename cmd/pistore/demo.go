@@ -35,8 +35,8 @@ var demoCommand = command{
 }
 
 func runDemo(ctx context.Context, in *invocation) error {
-	keep := in.flags.String("keep", "", "a new `folder` to keep what the demo made in")
-	agent := in.flags.String("agent", "", "") // what the demo starts its processes with
+	keep := in.flags.String("keep", "", "keep what the demo made in the new folder `DIR`")
+	agent := in.flags.String("agent", "", "") // what the demo starts its processes with; not for people
 	stall := in.flags.String("stall", "", "")
 	rest, err := in.parse()
 	if err != nil {

@@ -101,6 +101,10 @@ func TestFileJSON(t *testing.T) {
 	if err := makeFile(worn, "worn"); err != nil {
 		t.Fatal(err)
 	}
+	copied := filepath.Join(t.TempDir(), "s1.jsonl")
+	if err := os.WriteFile(copied, must[[]byte](t)(os.ReadFile(worn)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, args := range map[string][]string{
 		"inspect-file-4.json":       {"inspect", worn, "--json"},
 		"verify-file-4.json":        {"verify", worn, "--json"},
@@ -111,6 +115,8 @@ func TestFileJSON(t *testing.T) {
 		"show-file.json":            {"show", broken, "--json", "--last", "2"},
 		"verify-file-damaged.json":  {"verify", broken, "--json"},
 		"usage-file.json":           {"usage", sound, "--json"},
+		"repair-file.json":          {"repair", broken, "--out", filepath.Join(t.TempDir(), "out"), "--json"},
+		"compact-file.json":         {"compact", copied, "--json"},
 		"convert-file.json":         {"convert", sound, filepath.Join(t.TempDir(), "store"), "--json"},
 	} {
 		_, stdout, stderr := ran(t, args...)

@@ -18,15 +18,7 @@ var inspectCommand = command{
 	short: "what a store or session file holds, and what each lane is doing",
 	long: `Shows the session, its lanes with their program counters, facts, documents,
 tasks, timers, cost by model, and every fault that a check finds. A damaged
-store shows what can be read of it. A store of several sessions lists them.
-  --tree          branches, labels, compactions, and where lanes stand
-  --entries       every entry by seq, without content
-  --entry ID      one entry with its content; the end of an id is enough, or
-                  its id in the file
-  --registers     every register with its value
-  --context LANE  exactly what the next request of a lane would contain
-  --html FILE     a page to look at in a browser, everything in one file: tree,
-                  transcript, timeline, cost`,
+store shows what can be read of it. A store of several sessions lists them.`,
 	examples: []string{
 		"pistore inspect session.jsonl", "pistore inspect session.jsonl --tree", "pistore inspect ./store --context main --json",
 		"pistore inspect session.jsonl --html session.html",
@@ -43,12 +35,12 @@ type inspectFlags struct {
 
 func runInspect(ctx context.Context, in *invocation) (err error) {
 	var f inspectFlags
-	in.flags.BoolVar(&f.tree, "tree", false, "")
-	in.flags.BoolVar(&f.entries, "entries", false, "")
-	in.flags.BoolVar(&f.registers, "registers", false, "")
-	in.flags.StringVar(&f.entry, "entry", "", "")
-	in.flags.StringVar(&f.context, "context", "", "")
-	in.flags.StringVar(&f.html, "html", "", "")
+	in.flags.BoolVar(&f.tree, "tree", false, "branches, labels, compactions, and where lanes stand")
+	in.flags.BoolVar(&f.entries, "entries", false, "every entry by seq, without content")
+	in.flags.BoolVar(&f.registers, "registers", false, "every register with its value")
+	in.flags.StringVar(&f.entry, "entry", "", "one entry `ID` with its content; the end of an id is enough, or its id in the file")
+	in.flags.StringVar(&f.context, "context", "", "exactly what the next request of a `LANE` would contain")
+	in.flags.StringVar(&f.html, "html", "", "a page to look at in a browser, everything in one new `FILE`: tree, transcript, timeline, cost")
 	arg, err := in.parseStore()
 	if err != nil {
 		return err

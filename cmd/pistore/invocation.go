@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 )
 
 // errHelp: the flags ask for the help of the command.
@@ -15,6 +14,7 @@ var errHelp = errors.New("help")
 // invocation is one call of a command: its arguments and where it writes.
 type invocation struct {
 	command command
+	all     []command // of the program
 	args    []string
 	out     *paper
 	errors  *os.File // progress; errors are returned
@@ -99,55 +99,4 @@ func (in *invocation) set(name string) bool {
 	given := false
 	in.flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
 	return given
-}
-
-// help prints the help of the program or of one command.
-func help(args []string, stdout, stderr *os.File) int {
-	if len(args) == 0 {
-		printHelp(newPaper(stdout))
-		return exitFine
-	}
-	c, ok := find(args[0])
-	if !ok || len(args) > 1 {
-		return report(stderr, "help", usageError(fmt.Sprintf("there is no command %q", strings.Join(args, " "))))
-	}
-	printCommandHelp(newPaper(stdout), c)
-	return exitFine
-}
-
-func printHelp(p *paper) {
-	p.line(bold("pistore"), plain(" shows, checks and converts the stores of agent runs"))
-	p.blank()
-	for _, c := range commands {
-		if !c.hidden {
-			p.line(plain("  "), bold(pad(c.name, 10)), plain(c.short))
-		}
-	}
-	p.blank()
-	p.line(plain("  STORE is a session file (our own, or of the Pi coding agent), a logstore"))
-	p.line(plain("  folder, or STORE#SESSION where that holds several sessions."))
-	p.line(plain("  \"pistore help COMMAND\" shows flags and an example of each."))
-	p.flush()
-}
-
-func printCommandHelp(p *paper, c command) {
-	p.line(bold("pistore "+c.name), plain(" "+c.args))
-	p.blank()
-	p.line(plain("  " + c.short))
-	if c.long != "" {
-		p.blank()
-		for line := range strings.Lines(c.long) {
-			p.line(plain("  " + strings.TrimSuffix(line, "\n")))
-		}
-	}
-	p.blank()
-	p.line(dim("  Every command has --json and --quiet. Flags stand before or behind arguments."))
-	p.blank()
-	p.line(dim("  For example:"))
-	for _, e := range c.examples {
-		p.line(plain("    " + e))
-	}
-	p.blank()
-	p.line(dim("  Exit codes: 0 fine, 1 findings, 2 usage, 3 the store cannot be opened."))
-	p.flush()
 }

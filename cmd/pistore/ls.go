@@ -17,10 +17,7 @@ var lsCommand = command{
 	name: "ls", args: "DIR [flags]",
 	short: "the sessions in a folder or a logstore",
 	long: `Lists the session files in DIR and in all folders below it, known by content,
-or the sessions of a logstore. It reads headers only.
-  --sort ORDER  recent (newest first), cwd or name
-  --cwd PATH    only sessions of that working directory and those below it
-  --names       names too; a file without a name is read to its beginning`,
+or the sessions of a logstore. It reads headers only.`,
 	examples: []string{"pistore ls ~/.pi/agent/sessions", "pistore ls ~/.pi/agent/sessions --cwd . --names", "pistore ls ./store --sort name --json"},
 	run:      runLs,
 }
@@ -52,9 +49,9 @@ type skippedView struct {
 var listOrders = map[string]session.ListOrder{"recent": session.ByRecency, "cwd": session.ByCWD, "name": session.ByName}
 
 func runLs(ctx context.Context, in *invocation) (err error) {
-	sort := in.flags.String("sort", "recent", "")
-	cwd := in.flags.String("cwd", "", "")
-	names := in.flags.Bool("names", false, "")
+	sort := in.flags.String("sort", "recent", "`recent|cwd|name`: newest first, or by working directory, or by name")
+	cwd := in.flags.String("cwd", "", "only sessions of the working directory `DIR` and those below it")
+	names := in.flags.Bool("names", false, "names too; a file without a name is read to its beginning")
 	rest, err := in.parseThese("DIR")
 	if err != nil {
 		return err

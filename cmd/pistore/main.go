@@ -30,7 +30,7 @@ type command struct {
 	short    string // what it does, in one line
 	long     string // what else there is to say; lines of up to 78 columns
 	examples []string
-	hidden   bool // not in the list of commands
+	choices  []string // what its argument may be; nil: a place
 
 	// run declares its flags, parses and works.
 	run func(ctx context.Context, in *invocation) error
@@ -42,9 +42,12 @@ var commands = []command{
 	inspectCommand,
 	showCommand,
 	verifyCommand,
+	compactCommand,
+	repairCommand,
 	convertCommand,
 	lsCommand,
 	usageCommand,
+	completionCommand,
 	versionCommand,
 }
 
@@ -76,6 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		return report(stderr, "", usageError(fmt.Sprintf("there is no command %q; \"pistore help\" lists them", name)))
 	}
 	in := newInvocation(c, rest, stdout, stderr)
+	in.all = commands
 	work, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	in.out.failed = stop // nobody reads what comes next

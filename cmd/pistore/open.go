@@ -190,13 +190,17 @@ func (o *opened) choose(ctx context.Context, id pistore.SessionID) error {
 	}
 	s, err := o.backend.Open(ctx, id, pistore.ReadOnly)
 	if errors.Is(err, pistore.ErrNotFound) {
-		return usageError(fmt.Sprintf("%s holds no session %s (\"pistore inspect STORE\" lists them)", o.place, id))
+		return noSession(o.place, id)
 	}
 	if err != nil {
 		return refused(o.place, err)
 	}
 	o.session = s
 	return nil
+}
+
+func noSession(place string, id pistore.SessionID) error {
+	return usageError(fmt.Sprintf("%s holds no session %s (\"pistore inspect STORE\" lists them)", place, id))
 }
 
 // size is the size of the store on disk, nil if it cannot be told.

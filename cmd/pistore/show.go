@@ -15,10 +15,7 @@ var showCommand = command{
 	short: "the conversation of a lane as text",
 	long: `Shows a lane from its beginning to where it stands. Calls of tools and their
 results are folded to a line each; failed answers and places where another
-branch leaves are marked.
-  --lane NAME  another lane than main
-  --last N     the newest N entries only
-  --markdown   as a Markdown document`,
+branch leaves are marked.`,
 	examples: []string{"pistore show session.jsonl", "pistore show ./store --last 20", "pistore show session.jsonl --markdown > chat.md"},
 	run:      runShow,
 }
@@ -53,9 +50,9 @@ type transcriptWriter interface {
 }
 
 func runShow(ctx context.Context, in *invocation) (err error) {
-	lane := in.flags.String("lane", "main", "")
-	last := in.flags.Int("last", 0, "")
-	markdown := in.flags.Bool("markdown", false, "")
+	lane := in.flags.String("lane", "main", "another `LANE` than main")
+	last := in.flags.Int("last", 0, "the newest `N` entries only")
+	markdown := in.flags.Bool("markdown", false, "as a Markdown document")
 	arg, err := in.parseStore()
 	if err != nil {
 		return err

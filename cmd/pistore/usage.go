@@ -21,9 +21,7 @@ var usageCommand = command{
 	short: "what sessions cost: money and tokens",
 	long: `Adds up what the sessions of all STOREs used. A logstore counts with all its
 sessions unless one is named, a folder of session files with all of them.
-Totals are exact. A session that several STOREs hold counts several times.
-  --by WHAT  model (what is shown otherwise), tool, lane or day (in UTC)
-  --csv      as comma-separated values`,
+Totals are exact. A session that several STOREs hold counts several times.`,
 	examples: []string{"pistore usage session.jsonl", "pistore usage ~/.pi/agent/sessions --by day", "pistore usage ./store other.jsonl --by model --csv"},
 	run:      runUsage,
 }
@@ -66,8 +64,8 @@ type groupView struct {
 }
 
 func runUsage(ctx context.Context, in *invocation) (err error) {
-	by := in.flags.String("by", "", "")
-	asCSV := in.flags.Bool("csv", false, "")
+	by := in.flags.String("by", "", "`model|tool|lane|day`: what to break it down by; days are those of UTC")
+	asCSV := in.flags.Bool("csv", false, "as comma-separated values")
 	rest, err := in.parse()
 	if err != nil {
 		return err

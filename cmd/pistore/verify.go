@@ -16,8 +16,6 @@ var verifyCommand = command{
 parents, lanes, operations, queues, and the statistics and branches that the
 store answers with. Of a session file it also says what reading it found, line
 by line.
-  --deep   also look up every row again through every index, and have the
-           backend check what it keeps beside the rows
 A fault of severity error makes the exit code 1; a warning does not.`,
 	examples: []string{"pistore verify ./store", "pistore verify ./store#0195c8d1-52a1-7c3e-8f00-1234567890ab --deep --json"},
 	run:      runVerify,
@@ -88,7 +86,7 @@ func faultViews(faults []verify.Fault) []faultView {
 }
 
 func runVerify(ctx context.Context, in *invocation) (err error) {
-	deep := in.flags.Bool("deep", false, "")
+	deep := in.flags.Bool("deep", false, "also look up every row again through every index, and have the backend check what it keeps beside the rows")
 	arg, err := in.parseStore()
 	if err != nil {
 		return err

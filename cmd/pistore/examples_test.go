@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestExamples runs every example of every command's help, in a folder that has
+// what they name.
+func TestExamples(t *testing.T) {
+	for _, c := range commands {
+		if len(c.examples) == 0 {
+			t.Errorf("%s has no example", c.name)
+		}
+		for _, line := range c.examples {
+			t.Run(line, func(t *testing.T) {
+				t.Parallel()
+				runExample(t, line)
+			})
+		}
+	}
+}
+
+// exampleSession is the session that examples name.
+const exampleSession = "0195c8d1-52a1-7c3e-8f00-1234567890ab"
+
+func runExample(t *testing.T, line string) {
+	dir := t.TempDir()
+	deep := filepath.Join(dir, ".pi", "agent", "sessions", "--w--")
+	err := os.MkdirAll(deep, 0o700)
+	for _, path := range []string{filepath.Join(dir, "session.jsonl"), filepath.Join(dir, "other.jsonl"), filepath.Join(deep, "a.jsonl")} {
+		if err == nil && strings.Contains(line, strings.TrimSuffix(filepath.Base(path), ".jsonl")) {
+			err = makeFile(path, "tree")
+		}
+	}
+	for _, name := range []string{"store", "old"} {
+		if err == nil && strings.Contains(line, "./"+name) && !(name == "store" && strings.Contains(line, "convert")) {
+			err = makeStore(filepath.Join(dir, name), []string{exampleSession + "=tree"})
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("bash", "-c", line)
+	c.Dir = dir
+	c.Env = append(os.Environ(), "HOME="+dir)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
