@@ -83,10 +83,18 @@ func (osFS) LockDir(dir string) (io.Closer, error) {
 		f.Close() // read only: nothing can be lost
 		return nil, &fs.PathError{Op: "lock", Path: dir, Err: err}
 	}
-	return f, nil
+	return osFile{f}, nil
 }
 
 type osFile struct{ *os.File }
+
+// Close gives a lock up before it closes. A process that this one is starting at
+// the moment has a copy of the descriptor until it executes its program, and the
+// lock would live on in that.
+func (f osFile) Close() error {
+	unlock(f.File)
+	return f.File.Close()
+}
 
 func (f osFile) SyncData() error {
 	if err := syncData(f.File); err != nil {

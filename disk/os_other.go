@@ -15,6 +15,8 @@ func infoOf(st os.FileInfo) Info {
 
 func lockTry(*os.File) (taken bool, err error) { return false, nil }
 
+func unlock(*os.File) {}
+
 func lockWait(*os.File) error { return nil }
 
 // syncDir: directories cannot be synced here.

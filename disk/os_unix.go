@@ -31,6 +31,9 @@ func lockTry(f *os.File) (taken bool, err error) {
 	return false, err
 }
 
+// unlock gives a lock up for all copies of the descriptor.
+func unlock(f *os.File) { _ = flock(f, syscall.LOCK_UN) } // one that fails goes with the descriptors
+
 func lockWait(f *os.File) error { return flock(f, syscall.LOCK_EX) }
 
 func flock(f *os.File, how int) error {
