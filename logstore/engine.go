@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -29,6 +30,8 @@ type engineConfig struct {
 	logger        *slog.Logger
 	closeBound    time.Duration
 	boot          uint32 // names the start of the machine, see bootMark
+	// over is set for a repair, which reads over damage; see survey.
+	over func(damage *pistore.CorruptError) error
 }
 
 // engine is an open Pebble database that neither ends the process, nor hangs
@@ -45,6 +48,10 @@ type engine struct {
 	fs    *engineFS // nil when read-only
 	// pinned is what a read-only engine reads; else nil.
 	pinned *pinnedFS
+	// repairing: whatever cannot be read is damage, and omitted the bytes that a
+	// repair has not read.
+	repairing bool
+	omitted   int64
 	// wedged is set when a call panicked: the engine may hold its own mutexes,
 	// so it is not closed and the folder stays locked until the process ends.
 	wedged     atomic.Bool
@@ -55,28 +62,33 @@ type engine struct {
 // caller keeps the lock if it fails.
 func openEngine(cfg engineConfig) (*engine, error) {
 	e := &engine{fault: newFault(cfg.closeBound), lock: cfg.lock, closeBound: cfg.closeBound}
-	e.level, e.water = cfg.level, &watermark{boot: cfg.boot}
+	e.level, e.water, e.repairing = cfg.level, &watermark{boot: cfg.boot}, cfg.over != nil
 	if cfg.level == pistore.Power && !cfg.readOnly {
 		if err := syncLogs(cfg.base, cfg.dir); err != nil {
 			return nil, openError(cfg.dir, err)
 		}
 	}
-	looked := cfg.base
+	look := survey{base: cfg.base, dir: cfg.dir, boot: cfg.boot, over: refuse}
 	if cfg.readOnly {
 		var err error
 		if e.pinned, err = pinFolder(cfg.base, cfg.dir); err != nil {
 			return nil, openError(cfg.dir, err)
 		}
-		looked = e.pinned
+		look.base = e.pinned
 	}
-	ends, err := survey(looked, cfg.dir, cfg.boot)
+	err := e.look(&look, cfg.over)
 	if err != nil {
 		return nil, errors.Join(openError(cfg.dir, err), e.unpin())
 	}
 	e.gate = newCompactionGate(e.fault)
 	e.cache = pebble.NewCache(cfg.cacheBytes)
 	err = e.call("open", func() (err error) {
-		e.db, err = pebble.Open(cfg.dir, engineOptions(cfg, e, ends))
+		e.db, err = pebble.Open(cfg.dir, engineOptions(cfg, e, look.ends))
+		if err == nil && e.fs != nil {
+			if err = e.fs.takeOutside(); err != nil {
+				e.fault.fail("sync the folder above", err)
+			}
+		}
 		return err
 	})
 	switch {
@@ -92,10 +104,30 @@ func openEngine(cfg engineConfig) (*engine, error) {
 	default:
 		e.cache.Unref()
 		if e.wedged.Load() { // it stumbled over what it found, and may hold files open
-			return nil, &pistore.CorruptError{Backend: backendName, Place: cfg.dir, Problem: err.Error()}
+			return nil, &pistore.CorruptError{Backend: backendName, Place: cfg.dir, Problem: sentence(err)}
 		}
 		return nil, errors.Join(openError(cfg.dir, err), e.unpin())
 	}
+}
+
+// look surveys the folder. For a repair it makes of the pinned files what can be
+// opened in spite of their damage.
+func (e *engine) look(v *survey, over func(damage *pistore.CorruptError) error) error {
+	if over == nil {
+		return v.run()
+	}
+	v.over = over
+	err := e.pinned.replaceMarkers(over)
+	if err == nil {
+		err = v.run()
+	}
+	for name := range e.pinned.files {
+		if strings.HasPrefix(name, "OPTIONS-") || slices.Contains(v.dropped, e.pinned.PathJoin(v.dir, name)) {
+			err = errors.Join(err, e.pinned.hide(name))
+		}
+	}
+	e.omitted = v.omitted
+	return err
 }
 
 // engineOptions are the engine's options, docs/format-logstore.md says why.
@@ -119,6 +151,11 @@ func engineOptions(cfg engineConfig, e *engine, ends map[string]int64) *pebble.O
 		// A delayed flush runs behind a timer that Close does not wait for.
 		FlushDelayDeleteRange: 0,
 		FlushDelayRangeKey:    0,
+	}
+	if e.repairing {
+		opts.DisableConsistencyCheck = true
+		// A missing table is fatal to the engine's mind, and not to a repair's.
+		opts.Logger = engineLogger{to: cfg.logger, fault: newFault(cfg.closeBound)}
 	}
 	if cfg.readOnly {
 		e.pinned.ends = ends
@@ -190,7 +227,7 @@ func openError(dir string, err error) error {
 		// Read-only, of a folder that its owner has only just made ours.
 		return fmt.Errorf("logstore: %s: %w", dir, pistore.ErrNotFound)
 	case pebble.IsCorruptionError(err), !system, errors.Is(err, fs.ErrNotExist):
-		return &pistore.CorruptError{Backend: backendName, Place: dir, Problem: err.Error()}
+		return &pistore.CorruptError{Backend: backendName, Place: dir, Problem: sentence(err)}
 	default:
 		return fmt.Errorf("logstore: open %s: %w", dir, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -130,6 +131,7 @@ func filesOf(t *testing.T, fs vfs.FS, pattern string) (names []string) {
 			names = append(names, fs.PathJoin("db", name))
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"pistore"
 )
@@ -116,30 +117,19 @@ func (s *Store) Backup(ctx context.Context, dir string) error {
 		s.backups.Lock()
 		defer s.backups.Unlock()
 		// Without its FORMAT it is nobody's, and only the whole gets the name.
-		partial := dir + ".partial"
-		for _, name := range []string{dir, partial} {
-			if _, err := base.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("logstore: backup: %s: %w", name, errors.Join(err, fs.ErrExist))
-			}
+		partial, err := freePlace(base, dir)
+		if err != nil {
+			return fmt.Errorf("logstore: backup: %w", err)
 		}
-		err := s.eng.call("backup", func() error {
-			s.eng.fs.backup.Store(nil)
+		err = s.eng.call("backup", func() error {
 			err := s.eng.db.Checkpoint(partial, pebble.WithFlushedWAL())
-			if failed := s.eng.fs.backup.Load(); failed != nil {
-				err = errors.Join(err, *failed)
-			}
-			return err
+			return errors.Join(err, s.eng.fs.takeOutside())
 		})
 		if err == nil {
 			err = writeFormat(base, partial)
 		}
 		if err == nil {
-			err = base.Rename(partial, dir)
-		}
-		if err == nil {
-			if err = syncDir(base, base.PathDir(dir)); err != nil {
-				err = errors.Join(err, base.RemoveAll(dir))
-			}
+			err = publishFolder(base, partial, dir)
 		}
 		if err != nil {
 			if !errors.Is(err, pistore.ErrFaulted) {
@@ -149,4 +139,27 @@ func (s *Store) Backup(ctx context.Context, dir string) error {
 		}
 		return nil
 	})
+}
+
+// freePlace returns the name under which a new folder is built up, and refuses a
+// place where something stands.
+func freePlace(base vfs.FS, dir string) (partial string, err error) {
+	partial = dir + ".partial"
+	for _, name := range []string{dir, partial} {
+		if _, err := base.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("%s: %w", name, errors.Join(err, fs.ErrExist))
+		}
+	}
+	return partial, nil
+}
+
+// publishFolder gives a folder that is whole its name, durably.
+func publishFolder(base vfs.FS, partial, dir string) error {
+	if err := base.Rename(partial, dir); err != nil {
+		return err
+	}
+	if err := syncDir(base, base.PathDir(dir)); err != nil {
+		return errors.Join(err, base.RemoveAll(dir))
+	}
+	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -21,6 +23,7 @@ type manifestState struct {
 	lastSeq uint64           // the last batch sequence number that was given out then
 	files   map[string]int64 // tables and blobs by name, with their sizes; nil: not known
 	placed  map[placedTable]string
+	end     int64 // the first invalid place; -1: none
 }
 
 // placedTable is a table in a level. A move is a deletion and an addition.
@@ -35,19 +38,18 @@ const firstBatchSeq = 10
 // readManifest reads the MANIFEST that the marker names. Its edits are synced one
 // by one, so only the newest can be cut; one behind an invalid place means damage.
 func readManifest(base vfs.FS, dir string) (*manifestState, error) {
-	m := &manifestState{lastSeq: firstBatchSeq - 1, files: map[string]int64{}, placed: map[placedTable]string{}}
+	m := &manifestState{lastSeq: firstBatchSeq - 1, files: map[string]int64{}, placed: map[placedTable]string{}, end: -1}
 	name, err := atomicfs.ReadMarker(base, dir, "manifest")
 	if err != nil || name == "" {
 		return m, err
 	}
 	m.path = base.PathJoin(dir, name)
-	at, err := m.follow(base)
-	if err != nil || at < 0 {
+	if m.end, err = m.follow(base); err != nil || m.end < 0 {
 		return m, err
 	}
-	later, err := laterEdit(base, m.path, at)
+	later, err := laterEdit(base, m.path, m.end)
 	if err == nil && later >= 0 {
-		err = placedDamage(m.path, at, fmt.Sprintf("no valid edit; later data exists at offset %d", later))
+		err = placedDamage(m.path, m.end, fmt.Sprintf("no valid edit; later data exists at offset %d", later))
 	}
 	return m, err
 }
@@ -214,22 +216,30 @@ func (m *manifestState) add(name string, size uint64) {
 
 func (m *manifestState) drop(name string) { delete(m.files, name) }
 
-// checkFiles looks whether every file is there, with its size.
-func (m *manifestState) checkFiles(base vfs.FS, dir string) error {
-	for name, size := range m.files {
-		path := base.PathJoin(dir, name)
-		info, err := base.Stat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return placedDamage(path, 0, "the MANIFEST names this file, and it is missing")
-		case err != nil:
+// checkFiles looks whether every file is there, with its size. pass tells whether
+// to go on over an error.
+func (m *manifestState) checkFiles(base vfs.FS, dir string, pass func(error) error) error {
+	for _, name := range slices.Sorted(maps.Keys(m.files)) {
+		if err := pass(checkFile(base, base.PathJoin(dir, name), m.files[name])); err != nil {
 			return err
-		case info.Size() != size:
-			return placedDamage(path, min(size, info.Size()),
-				fmt.Sprintf("the file has %d bytes, the MANIFEST says %d", info.Size(), size))
 		}
 	}
 	return nil
+}
+
+func checkFile(base vfs.FS, path string, size int64) error {
+	info, err := base.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return placedDamage(path, 0, "the MANIFEST names this file, and it is missing")
+	case err != nil:
+		return err
+	case info.Size() != size:
+		return placedDamage(path, min(size, info.Size()),
+			fmt.Sprintf("the file has %d bytes, the MANIFEST says %d", info.Size(), size))
+	default:
+		return nil
+	}
 }
 
 // editReader reads the fields of an edit.
@@ -327,7 +337,7 @@ func surveyOptions(base vfs.FS, dir string) error {
 	opts := &pebble.Options{}
 	opts.EnsureDefaults()
 	if err := opts.CheckCompatibility(dir, string(text)); err != nil {
-		return placedDamage(path, 0, err.Error())
+		return placedDamage(path, 0, sentence(err))
 	}
 	return nil
 }

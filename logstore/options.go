@@ -63,6 +63,14 @@ type Options struct {
 	migrations []migration
 }
 
+func (o Options) engineConfig(dir string, lock *folderLock) engineConfig {
+	return engineConfig{
+		base: o.fs, dir: dir, lock: lock, readOnly: o.ReadOnly, level: o.Durability,
+		cacheBytes: o.CacheBytes, memtableBytes: o.MemtableBytes,
+		logger: o.Logger, closeBound: o.closeBound, boot: o.boot,
+	}
+}
+
 func (o Options) complete() (Options, error) {
 	if o.Durability != pistore.Process && o.Durability != pistore.Power {
 		return o, fmt.Errorf("logstore: %w: %v", pistore.ErrInvalid, o.Durability)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 
@@ -169,6 +170,56 @@ func (p *pinnedFS) close() (err error) {
 	}
 	p.files = nil
 	return err
+}
+
+// hide takes a file out of the instant.
+func (p *pinnedFS) hide(name string) error {
+	f := p.files[name]
+	delete(p.files, name)
+	if f == nil || f.file == nil {
+		return nil
+	}
+	return f.file.Close()
+}
+
+// replaceMarkers puts names in the place of markers that were lost, for a repair:
+// a marker is a name only. What it said must be beyond doubt.
+func (p *pinnedFS) replaceMarkers(over func(damage *pistore.CorruptError) error) error {
+	names, err := p.FS.List(p.dir)
+	if err != nil {
+		return err
+	}
+	var manifests []string
+	lost := map[string]bool{"manifest": true, "format-version": true}
+	for _, name := range names {
+		if what, ok := strings.CutPrefix(name, "marker."); ok {
+			what, _, _ = strings.Cut(what, ".")
+			delete(lost, what)
+		}
+		if strings.HasPrefix(name, "MANIFEST-") {
+			manifests = append(manifests, name)
+		}
+	}
+	value := map[string]string{"format-version": fmt.Sprintf("%03d", pebble.FormatNewest)}
+	if len(manifests) == 1 {
+		value["manifest"] = manifests[0]
+	}
+	for what := range lost {
+		path := p.FS.PathJoin(p.dir, "marker."+what+".*")
+		if value[what] == "" {
+			return placedDamage(path, 0, fmt.Sprintf("the marker is missing, and there are %d files that it may have named", len(manifests)))
+		}
+		if err := over(placedDamage(path, 0, "the marker is missing; it can only have said "+value[what])); err != nil {
+			return err
+		}
+		p.files["marker."+what+".000001."+value[what]] = &pinnedFile{}
+		if what == "manifest" {
+			if _, err := p.open(value[what]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // find returns a pinned file, or fs.ErrNotExist.

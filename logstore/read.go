@@ -101,7 +101,7 @@ func (v view) iterate(lower, upper []byte, walk func(it *pebble.Iterator) error)
 
 // readError says what an error of the engine means while reading near key.
 func (v view) readError(key []byte, err error) error {
-	if pebble.IsCorruptionError(err) {
+	if pebble.IsCorruptionError(err) || v.eng.repairing {
 		return corrupt(v.session, key, err)
 	}
 	return fmt.Errorf("logstore: read %s: %w", describeKey(key), err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -304,5 +305,11 @@ func corrupt(session pistore.SessionID, key []byte, err error) error {
 	if errors.Is(err, pistore.ErrNewerVersion) {
 		return fmt.Errorf("logstore: %s: %w", describeKey(key), err)
 	}
-	return &pistore.CorruptError{Backend: backendName, Session: session, Place: describeKey(key), Problem: err.Error()}
+	return &pistore.CorruptError{Backend: backendName, Session: session, Place: describeKey(key), Problem: sentence(err)}
+}
+
+// sentence is the text of an error without the lines that the engine hangs on it.
+func sentence(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
 }

@@ -117,26 +117,26 @@ func openStore(dir string, opts Options, lock *folderLock) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("logstore: %w", err)
 	}
-	eng, err := openEngine(engineConfig{
-		base: opts.fs, dir: dir, lock: lock, readOnly: opts.ReadOnly, level: opts.Durability,
-		cacheBytes: opts.CacheBytes, memtableBytes: opts.MemtableBytes,
-		logger: opts.Logger, closeBound: opts.closeBound, boot: opts.boot,
-	})
+	eng, err := openEngine(opts.engineConfig(dir, lock))
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
+	s := newStore(dir, opts, eng, codec)
+	if err := s.start(); err != nil {
+		// The caller lets go of the folder, unless the engine was abandoned.
+		return nil, errors.Join(err, eng.close())
+	}
+	return s, nil
+}
+
+func newStore(dir string, opts Options, eng *engine, codec *payloadCodec) *Store {
+	return &Store{
 		dir: dir, opts: opts, eng: eng, codec: codec,
 		ids: pistore.NewIDs(opts.Clock, opts.Random), gate: newOpGate(),
 		open:      map[pistore.SessionID]*openSession{},
 		handles:   map[*session]struct{}{},
 		snapshots: map[*pebble.Snapshot]struct{}{},
 	}
-	if err := s.start(); err != nil {
-		// The caller lets go of the folder, unless the engine was abandoned.
-		return nil, errors.Join(err, eng.close())
-	}
-	return s, nil
 }
 
 // start checks the layout, reads the next ordinal and clears away what loads

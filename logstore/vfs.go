@@ -36,10 +36,11 @@ type engineFS struct {
 	fault *fault
 	water *watermark
 	meter *meter
-	// backup is the first failed sync of a backup's folder.
-	backup atomic.Pointer[error]
-	logs   liveLogs
-	ends   map[string]int64 // where logs of an earlier owner end whose tail was cut
+	// outside is the first failed sync of a folder that is not the database's: of
+	// a backup, or the one above while the engine is opened.
+	outside atomic.Pointer[error]
+	logs    liveLogs
+	ends    map[string]int64 // where logs of an earlier owner end whose tail was cut
 }
 
 func newEngineFS(cfg engineConfig, e *engine, ends map[string]int64) *engineFS {
@@ -161,7 +162,7 @@ func (f *engineFS) OpenDir(name string) (vfs.File, error) {
 		return nil, err
 	}
 	if !f.ours(name) {
-		return backupDir{file, f}, nil
+		return outsideDir{file, f}, nil
 	}
 	return &engineFile{File: file, fs: f, name: name, kind: plainFile}, nil
 }

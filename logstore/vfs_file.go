@@ -143,17 +143,25 @@ func (f *engineFile) Close() error {
 	return f.settle("close", err)
 }
 
-// backupDir is a folder of a backup. The engine panics when it cannot sync one,
-// so a failure is kept for whoever makes the backup.
-type backupDir struct {
+// outsideDir is a folder that is not the database's. The engine panics when it
+// cannot sync one, so a failure is kept for whoever asked the engine to.
+type outsideDir struct {
 	vfs.File
 	fs *engineFS
 }
 
 // Sync implements vfs.File.
-func (d backupDir) Sync() error {
+func (d outsideDir) Sync() error {
 	if err := d.File.Sync(); err != nil {
-		d.fs.backup.CompareAndSwap(nil, &err)
+		d.fs.outside.CompareAndSwap(nil, &err)
+	}
+	return nil
+}
+
+// takeOutside returns the failure that was kept, once.
+func (f *engineFS) takeOutside() error {
+	if failed := f.outside.Swap(nil); failed != nil {
+		return *failed
 	}
 	return nil
 }
