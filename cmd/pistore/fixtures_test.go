@@ -26,6 +26,7 @@ var fixtures = map[string]func(*maker){
 	"sprawling": func(m *maker) { makeEverywhere(m, sprawlingText, sprawlingText[:90]) },
 	"damaged":   makeDamaged,
 	"island":    makeIsland,
+	"steps":     makeSteps,
 	"worn":      makeWorn,
 	"bare":      func(*maker) {},
 }
@@ -271,6 +272,24 @@ func makeDamaged(m *maker) {
 	m.lane("side", "gone", registers.LaneState{})
 	m.commit(pistore.InsertEntry{ID: uid(2), ParentID: uid(1), Type: pistore.TypeMessage, Payload: `{"message":{"role":"assistant","content":7}}`})
 	m.set(registers.LaneStateNS, "side", `{}`)
+}
+
+// makeSteps is makeTools, and two steps further.
+func makeSteps(m *maker) {
+	makeTools(m)
+	state := toolsState()
+	tools := state.Phase.(*registers.Tools)
+	tools.Calls[1] = registers.Call{Status: registers.CallCompleted, SourceIndex: 1, ResultEntryID: uid(5)}
+	m.commit(
+		pistore.InsertEntry{ID: uid(5), ParentID: uid(4), Type: pistore.TypeMessage, Payload: session.MessagePayload(&session.ToolResultMessage{ToolCallID: "c2", ToolName: "bash", Content: text("ok")})},
+		pistore.SetRegister{Namespace: registers.LaneLeafNS, Key: registers.MainLane, Value: registers.EncodeLaneLeaf(uid(5))},
+		pistore.DeleteRegister{Namespace: registers.OpToolArgsNS, Key: "O1:S1:1"},
+		pistore.SetRegister{Namespace: registers.OpToolArgsNS, Key: "O1:S1:2", Value: `{"path":"open.go"}`},
+		pistore.SetRegister{Namespace: registers.OpStateNS, Key: "O1", Value: registers.EncodeOpState(state)},
+	)
+	state.Resumes = 2
+	tools.Calls[2].Status, tools.Calls[2].Replay = registers.CallEffectPending, registers.ReplaySafe
+	m.set(registers.OpStateNS, "O1", registers.EncodeOpState(state))
 }
 
 // makeWorn is makeTools with a register that was overwritten many times.

@@ -127,6 +127,26 @@ func TestFileJSON(t *testing.T) {
 	}
 }
 
+// What happened in a session, for people and for programs.
+func TestLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s1.jsonl")
+	if err := makeFile(path, "steps"); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{"log.txt": {"log", path}, "log.jsonl": {"log", path, "--json"}} {
+		code, stdout, stderr := ran(t, args...)
+		if code != exitFine || stderr != "" {
+			t.Errorf("%v: %s", args, stderr)
+		}
+		for line := range strings.Lines(stdout) {
+			if name == "log.jsonl" && !json.Valid([]byte(line)) {
+				t.Errorf("no JSON: %s", line)
+			}
+		}
+		golden(t, name, stdout)
+	}
+}
+
 func TestContextJSON(t *testing.T) {
 	s := memory(t, "tree")
 	for _, lane := range []string{"main", "thread-2"} {

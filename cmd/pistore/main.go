@@ -41,6 +41,7 @@ var commands = []command{
 	demoCommand,
 	inspectCommand,
 	showCommand,
+	logCommand,
 	verifyCommand,
 	compactCommand,
 	repairCommand,

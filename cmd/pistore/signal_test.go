@@ -8,9 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"pistore"
+	"pistore/jsonl"
 )
 
 // started is a process of the program that has printed its first line.
@@ -48,6 +52,53 @@ func (p started) ended(t *testing.T, tmp string) {
 	}
 	if left := must[[]os.DirEntry](t)(os.ReadDir(tmp)); len(left) > 0 {
 		t.Errorf("%s is left", left[0].Name())
+	}
+}
+
+// Following shows what is there and what comes, from another process and through
+// a compaction, until it is interrupted.
+func TestFollow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s1.jsonl")
+	if err := makeFile(path, "bare"); err != nil {
+		t.Fatal(err)
+	}
+	f := must[*jsonl.File](t)(jsonl.OpenFile(t.Context(), path, pistore.ReadWrite, jsonl.Options{}))
+	defer f.Close()
+	set := func(value pistore.JSON) {
+		t.Helper()
+		if _, err := f.Commit(t.Context(), pistore.Tx{Writes: []pistore.Write{pistore.SetRegister{Namespace: "app.x", Key: "k", Value: value}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("1")
+	c := exec.Command("pistore", "log", path, "--follow", "--json")
+	out := must[io.ReadCloser](t)(c.StdoutPipe())
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	lines := bufio.NewScanner(out)
+	for i, value := range []pistore.JSON{"1", "2", "3"} {
+		if i == 2 {
+			if _, err := f.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i > 0 {
+			set(value)
+		}
+		if !lines.Scan() || !strings.Contains(lines.Text(), `"value":`+string(value)) {
+			t.Fatalf("line %d: %s, %v", i, lines.Text(), lines.Err())
+		}
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if lines.Scan() {
+		t.Errorf("a line more: %s", lines.Text())
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 
