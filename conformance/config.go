@@ -46,12 +46,16 @@ type Config struct {
 	// and the backend too where the model row does; 1 is the strictest. 0: only
 	// where rows ask for it and, in the model row, at seeded points.
 	ReopenEvery int
+
+	// Progress, unless nil, is called with each result as it comes.
+	Progress func(Result)
 }
 
 // Capability names something that the contract asks for and a backend may lack.
 type Capability string
 
-// The capabilities that can be declared absent.
+// The capabilities that can be declared absent. A row that needs one is skipped;
+// without the last two, rows ask for less.
 const (
 	NoReadOnly  Capability = "read-only"  // sessions cannot be opened read-only
 	NoOwnership Capability = "ownership"  // a second opener is not refused
@@ -62,6 +66,10 @@ const (
 	NoList      Capability = "list"       // no Backend.List
 	NoExport    Capability = "export"     // no Storage.Export, hence no digest
 	NoLarge     Capability = "large data" // payloads of many megabytes are out of proportion here
+
+	NoSessions     Capability = "several sessions" // a place holds one session
+	NoGeneration   Capability = "generations"      // Info.Generation stays empty
+	NoErrorDetails Capability = "error details"    // errors match their sentinels and say no more to programs
 )
 
 // complete checks the config and fills in defaults. It panics on misuse.

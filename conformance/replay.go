@@ -107,7 +107,7 @@ func (x *machine) commitStep(s step) (what, why string) {
 	case len(may) > 0 && !slices.ContainsFunc(may, func(target error) bool { return errors.Is(err, target) }):
 		return "result", fmt.Sprintf("refused with %q, want %v", err, may)
 	}
-	if conflict != nil {
+	if conflict != nil && !x.p.cfg.lacks(NoErrorDetails) {
 		var got *pistore.ConflictError
 		if !errors.As(err, &got) || *got != *conflict {
 			return "conflict", fmt.Sprintf("%v, want %v", err, conflict)

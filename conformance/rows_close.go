@@ -17,6 +17,7 @@ func closeRows() []row {
 		{id: "CLO-03", title: "commits admitted before Close finish, later ones are ErrClosed",
 			advice: "seal admission, then wait for what was admitted, then release; acknowledge nothing that is not stored", check: closeBesideCommits},
 		{id: "CLO-04", title: "closing the backend closes its sessions, twice is no error, and later calls are ErrClosed",
+			needs:  []Capability{NoSessions},
 			advice: "the backend keeps track of open sessions and closes them first", check: closeBackend},
 		{id: "CLO-05", title: "a reader beside Close ends whole or with ErrClosed",
 			advice: "keep what a read uses alive until the read ends, or end it with ErrClosed; never panic, never end early without an error", check: closeBesideReaders},

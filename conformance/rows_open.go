@@ -111,7 +111,7 @@ func ownershipRows() []row {
 			advice: "touch nothing of the session before the lock is taken", check: ownerUndisturbed},
 		{id: "OWN-04", title: "a second backend at the same place does not get in", needs: needs,
 			advice: "lock the place or the session on disk; opening the backend or opening the session is ErrLocked", check: secondBackend},
-		{id: "OWN-05", title: "sessions are owned one by one", needs: needs,
+		{id: "OWN-05", title: "sessions are owned one by one", needs: []Capability{NoOwnership, NoSessions},
 			advice: "a session that is open does not keep others of the backend from being opened", check: ownedOneByOne},
 		{id: "OWN-06", title: "a session that is open for writing cannot be deleted", needs: []Capability{NoOwnership, NoDelete},
 			advice: "deleting takes ownership first: ErrLocked", check: deleteOwned},

@@ -22,7 +22,7 @@ func reopenRows() []row {
 			advice: "write nothing before the transaction is certain to be admitted", check: reopenRefused},
 		{id: "REO-06", title: "preconditions and parents hold across reopening", needs: reopens,
 			advice: "the seqs of registers and the ids of entries are part of the stored state", check: reopenPreconditions},
-		{id: "REO-07", title: "a session that its backend closed reopens like any other", needs: reopens,
+		{id: "REO-07", title: "a session that its backend closed reopens like any other", needs: append(reopens, NoSessions),
 			advice: "Backend.Close closes sessions in the same way as Storage.Close", check: reopenAfterBackend},
 		{id: "EXP-01", title: "an export is a header and every live row by rising seq", needs: exports, inv: []int{3},
 			advice: "merge the three forms by seq; deleted registers leave no row", check: exportRows},
@@ -81,7 +81,11 @@ func reopenNextSeq(p *probe) {
 
 func reopenInfo(p *probe) {
 	pl := p.place()
-	s := pl.session(pistore.Info{ID: "session", CreatedAt: 1_700_000_000_123, CWD: "/a dir/\u00fc", ParentSessionID: "parent", LegacyParentPath: `C:\old "path"`})
+	info := pistore.Info{ID: "session", CreatedAt: 1_700_000_000_123, CWD: "/a dir/\u00fc", ParentSessionID: "parent"}
+	if !p.cfg.lacks(NoLoad) { // an import is what brings one
+		info.LegacyParentPath = `C:\old "path"`
+	}
+	s := pl.session(info)
 	want := s.st.Info()
 	for range 2 {
 		s.commit(set("k", `1`))

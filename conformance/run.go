@@ -73,6 +73,7 @@ func Run(t *testing.T, cfg Config) {
 			t.Run(r.id, func(t *testing.T) {
 				result := runRow(cfg, g.name, r)
 				report.add(result)
+				cfg.tell(result)
 				switch result.Outcome {
 				case Fail:
 					t.Errorf("%s\n%s\nreplay: go test -run '^%s$/^%s$' with conformance.Config{Seed: %d}",
@@ -93,14 +94,31 @@ func Check(cfg Config) Report {
 	for _, g := range groups() {
 		for _, r := range g.rows {
 			if cfg.selects(r.id) {
-				report.add(runRow(cfg, g.name, r))
+				result := runRow(cfg, g.name, r)
+				report.add(result)
+				cfg.tell(result)
 			}
 		}
 	}
 	return report
 }
 
+// RowIDs returns the ids of all rows, in the order in which they run.
+func RowIDs() []string {
+	var ids []string
+	for _, r := range rows() {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
 func newReport(cfg Config) Report { return Report{Seed: cfg.Seed, Transactions: cfg.Transactions} }
+
+func (c Config) tell(result Result) {
+	if c.Progress != nil {
+		c.Progress(result)
+	}
+}
 
 func (c Config) selects(id string) bool { return len(c.Only) == 0 || slices.Contains(c.Only, id) }
 

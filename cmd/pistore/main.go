@@ -48,6 +48,8 @@ var commands = []command{
 	convertCommand,
 	lsCommand,
 	usageCommand,
+	conformanceCommand,
+	storageServerCommand,
 	completionCommand,
 	versionCommand,
 }

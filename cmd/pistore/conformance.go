@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"pistore"
+	"pistore/conformance"
+	"pistore/conformance/pipe"
+)
+
+var conformanceCommand = command{
+	name: "conformance", args: "--exec COMMAND [flags]",
+	short: "check a store, written in any language",
+	long: `Starts COMMAND, which speaks the store protocol (docs/store-protocol.md) on stdin
+and stdout, again and again at new locations, and checks it row by row against
+the storage contract. What fails says what was seen and what to do about it, and
+--only with the row's id runs it alone. --location is the name that a location
+has behind its folder. --reopen-every N closes and opens the session after every
+N-th commit.`,
+	examples: []string{
+		`pistore conformance --exec "pistore storage-server" --only TX-01 --only MOD-01 --transactions 100`,
+		`pistore conformance --exec "pistore storage-server" --location s.jsonl --only REO-01 --json`,
+	},
+	run: runConformance,
+}
+
+// piped is what the protocol has no words for.
+var piped = []conformance.Capability{
+	conformance.NoLoad, conformance.NoRewrite, conformance.NoDelete, conformance.NoList, conformance.NoExport,
+	conformance.NoSessions, conformance.NoGeneration, conformance.NoErrorDetails,
+}
+
+// lackable are the capabilities that --lacks names.
+var lackable = map[string]conformance.Capability{
+	"read-only": conformance.NoReadOnly, "ownership": conformance.NoOwnership,
+	"reopening": conformance.NoReopen, "large": conformance.NoLarge,
+}
+
+// words are the values of a flag that may be given several times.
+type words []string
+
+func (w *words) String() string     { return strings.Join(*w, " ") }
+func (w *words) Set(s string) error { *w = append(*w, s); return nil }
+
+func runConformance(ctx context.Context, in *invocation) (err error) {
+	var lacks, only words
+	command := in.flags.String("exec", "", "the `COMMAND` that speaks the protocol; a shell reads it")
+	location := in.flags.String("location", "store", "the last part of each location, a `NAME`")
+	level := in.flags.String("durability", "process", "process or power")
+	in.flags.Var(&lacks, "lacks", "what the store does not do: read-only, ownership, reopening or large; may be repeated")
+	in.flags.Var(&only, "only", "a row to run, by `ID`; may be repeated")
+	cfg := conformance.Config{Lacks: append([]conformance.Capability{}, piped...)}
+	in.flags.Int64Var(&cfg.Seed, "seed", 1, "of everything that is random")
+	in.flags.IntVar(&cfg.Transactions, "transactions", 1000, "generated transactions of the model row")
+	in.flags.IntVar(&cfg.ReopenEvery, "reopen-every", 0, "reopen after every `N`-th commit; 0: where rows ask for it")
+	rest, err := in.parse()
+	if err != nil {
+		return err
+	}
+	durability, err := pistore.ParseDurability(*level)
+	if err != nil {
+		return usageError(fmt.Sprintf("--durability: %v", err))
+	}
+	switch {
+	case len(rest) != 0 || *command == "":
+		return usageError(`conformance takes --exec COMMAND; see "pistore help conformance"`)
+	case *location == "" || *location != filepath.Base(*location):
+		return usageError(fmt.Sprintf("--location %q is not the name of a file", *location))
+	case cfg.Transactions < 1 || cfg.ReopenEvery < 0:
+		return usageError("--transactions is 1 or more, --reopen-every 0 or more")
+	}
+	for _, name := range lacks {
+		c, ok := lackable[name]
+		if !ok {
+			return usageError(fmt.Sprintf("--lacks %q is none of read-only, ownership, reopening, large", name))
+		}
+		cfg.Lacks = append(cfg.Lacks, c)
+	}
+	for _, id := range only {
+		if !slices.Contains(conformance.RowIDs(), id) {
+			return usageError(fmt.Sprintf("--only %q is no row; docs/conformance.md lists them", id))
+		}
+	}
+	cfg.Only = only
+	dir, err := os.MkdirTemp("", "pistore-conformance-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	cfg.Dir = dir
+	cfg.Open = func(place string) (pistore.Backend, error) {
+		return pipe.New(pipe.Options{
+			Command:    func() *exec.Cmd { return shell(ctx, *command) },
+			Location:   filepath.Join(place, *location),
+			Durability: durability,
+		}), ctx.Err()
+	}
+	return in.reportConformance(ctx, cfg)
+}
+
+// shell starts a command line; the store is the process itself, not a child of
+// a shell, where the shell can step aside.
+func shell(ctx context.Context, line string) *exec.Cmd {
+	if runtime.GOOS == "windows" {
+		return exec.CommandContext(ctx, "cmd", "/c", line)
+	}
+	return exec.CommandContext(ctx, "sh", "-c", "exec "+line)
+}
+
+func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Config) error {
+	total := len(cfg.Only)
+	if total == 0 {
+		total = len(conformance.RowIDs())
+	}
+	var done atomic.Int64
+	cfg.Progress = func(conformance.Result) { done.Add(1) }
+	stop := in.progressOf(func() string { return fmt.Sprintf("%d of %s", done.Load(), count(int64(total), "row", "rows")) })
+	report := conformance.Check(cfg)
+	stop()
+	if ctx.Err() != nil {
+		return &exitError{exitFindings, errors.New("interrupted")}
+	}
+	if in.json {
+		if err := in.out.object(report); err != nil {
+			return err
+		}
+	} else {
+		printConformance(in.out, report)
+	}
+	if !report.OK() {
+		return &exitError{code: exitFindings}
+	}
+	return nil
+}
+
+func printConformance(p *paper, r conformance.Report) {
+	for _, result := range r.Results {
+		switch result.Outcome {
+		case conformance.Fail:
+			p.line(red("FAIL "), bold(result.ID), plain("  "+result.Title))
+			for line := range strings.Lines(result.Why) {
+				p.whole("     " + strings.TrimSuffix(line, "\n"))
+			}
+			p.line(dim(fmt.Sprintf("     again: --only %s --seed %d", result.ID, r.Seed)))
+		case conformance.Skip:
+			p.line(dim("skip "+result.ID+"  "+result.Title), dim(": "+result.Why))
+		default:
+		}
+	}
+	p.line(plain(fmt.Sprintf("%d rows passed, %d failed, %d skipped", r.Passed, r.Failed, r.Skipped)))
+}

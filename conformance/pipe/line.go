@@ -1,0 +1,58 @@
+package pipe
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"pistore"
+)
+
+// maxLine bounds a line: a transaction at its limit, in which much is escaped,
+// and what stands around it.
+const maxLine = 2*pistore.MaxTxBytes + 1<<20
+
+// errLineTooLong: a line was longer than maxLine, and was passed over.
+var errLineTooLong = fmt.Errorf("%w: a line of more than %d bytes", pistore.ErrTooLarge, maxLine)
+
+// readLine returns a line without its end. One that is too long is read to its
+// end and is errLineTooLong.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if long = long || len(line)+len(part) > maxLine; !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && (long || len(line) > 0):
+			return nil, io.ErrUnexpectedEOF
+		case err != nil:
+			return nil, err
+		case long:
+			return nil, errLineTooLong
+		default:
+			return line[:len(line)-1], nil
+		}
+	}
+}
+
+// compactLine checks that a line is JSON. A payload at the limit of nesting
+// stands some levels deep in its line, so depth alone is no reason to refuse
+// one; whoever takes the payload judges it.
+func compactLine(line []byte) (pistore.JSON, error) {
+	j, err := pistore.CompactJSONBytes(line)
+	if !errors.Is(err, pistore.ErrTooLarge) {
+		return j, err
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, line); err != nil {
+		return "", fmt.Errorf("%w: %w", pistore.ErrInvalid, err)
+	}
+	return pistore.JSON(out.String()), nil
+}

@@ -1,0 +1,164 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"pistore"
+	"pistore/conformance"
+	"pistore/memstore"
+)
+
+const childEnv = "PISTORE_PIPE_CHILD"
+
+// TestMain turns the test binary into the store on the other side.
+func TestMain(m *testing.M) {
+	if what := os.Getenv(childEnv); what != "" {
+		os.Exit(child(what))
+	}
+	os.Exit(m.Run())
+}
+
+// child is a store that is in order, or misbehaves in one way.
+func child(what string) int {
+	if answer, ok := strings.CutPrefix(what, "answer "); ok {
+		line := make([]byte, 1)
+		for n := 1; ; n++ {
+			for line[0] = 0; line[0] != '\n'; {
+				if _, err := os.Stdin.Read(line); err != nil {
+					return 0
+				}
+			}
+			fmt.Println(strings.ReplaceAll(answer, "N", fmt.Sprint(n)))
+		}
+	}
+	switch what {
+	case "dies":
+		fmt.Fprintln(os.Stderr, "out of cheese")
+		return 3
+	case "serves":
+		b := memstore.New(memstore.Options{})
+		err := Serve(context.Background(), os.Stdin, os.Stdout, func(ctx context.Context, p OpenParams) (pistore.Storage, io.Closer, error) {
+			s, err := OpenIn(ctx, b, p)
+			return s, nil, err
+		})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return 0
+}
+
+func command(what string) func() *exec.Cmd {
+	return func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childEnv+"="+what)
+		return cmd
+	}
+}
+
+// wordless is what the protocol has no words for.
+var wordless = []conformance.Capability{
+	conformance.NoLoad, conformance.NoRewrite, conformance.NoDelete, conformance.NoList, conformance.NoExport,
+	conformance.NoSessions, conformance.NoGeneration, conformance.NoErrorDetails,
+}
+
+// The kit finds nothing wrong with a store that is in order, so that the two
+// ends of the pipe lose nothing.
+func TestConformance(t *testing.T) {
+	conformance.Run(t, conformance.Config{
+		Open: func(string) (pistore.Backend, error) {
+			return New(Options{Command: command("serves"), Location: "memory:"}), nil
+		},
+		Volatile: true, Transactions: 300,
+		// Memory is not shared with another process.
+		Lacks: append(slices.Clone(wordless), conformance.NoOwnership, conformance.NoReadOnly, conformance.NoLarge),
+	})
+}
+
+// A store that dies or answers nonsense faults the session, says what it said
+// last, and holds up nobody.
+func TestBadStores(t *testing.T) {
+	opened := `{"id":N,"result":{"session":{"id":"s","createdAt":1,"cwd":""},"format":"f","storageVersion":1}}`
+	for _, test := range []struct {
+		what string
+		want error  // of Open
+		says string // a part of it
+	}{
+		{"dies", pistore.ErrFaulted, "out of cheese"},
+		{"answer {", pistore.ErrFaulted, "no JSON"},
+		{"answer []", pistore.ErrFaulted, "no object"},
+		{`answer {"id":7,"result":{}}`, pistore.ErrFaulted, "another request"},
+		{`answer {"id":N}`, pistore.ErrFaulted, "neither"},
+		{`answer {"id":N,"error":"no"}`, pistore.ErrFaulted, "no object"},
+		{`answer {"id":N,"error":{"code":"locked","message":"mine"}}`, pistore.ErrLocked, "mine"},
+		{`answer {"id":N,"error":{"code":"odd"}}`, nil, "odd"},
+		{"answer " + opened, nil, ""},
+	} {
+		b := New(Options{Command: command(test.what), Location: "somewhere"})
+		s, err := b.Open(t.Context(), "s", pistore.ReadWrite)
+		switch {
+		case test.says == "":
+			if err != nil {
+				t.Errorf("%s: %v", test.what, err)
+				break
+			}
+			// What follows is answered with a session, which is no receipt.
+			if _, err := s.Commit(t.Context(), pistore.Tx{}); err == nil {
+				t.Errorf("%s: a commit without a receipt succeeded", test.what)
+			}
+		case err == nil || test.want != nil && !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says):
+			t.Errorf("%s: %v", test.what, err)
+		}
+		_ = b.Close() // a child that died ended with an error
+	}
+}
+
+// What cannot stand in a line is refused before it is sent; all else is the
+// store's to judge.
+func TestSendable(t *testing.T) {
+	for _, test := range []struct {
+		write pistore.Write
+		want  error
+	}{
+		{pistore.SetRegister{Namespace: "n", Key: "\xff", Value: "1"}, pistore.ErrInvalid},
+		{pistore.SetRegister{Namespace: "n", Value: "\"\xff\""}, pistore.ErrInvalid},
+		{pistore.SetRegister{Namespace: "n", Value: "{"}, pistore.ErrInvalid},
+		{pistore.SetRegister{Namespace: "n"}, pistore.ErrInvalid},
+		{pistore.InsertEntry{ID: "e", Type: pistore.TypeMessage}, pistore.ErrInvalid},
+		{pistore.InsertEntry{ID: "e", Type: pistore.TypeMessage, Payload: "[]"}, pistore.ErrInvalid},
+		{pistore.InsertEntry{ID: "e", Type: pistore.TypeCustom, CustomType: "c"}, nil},
+		{pistore.InsertUsage{ID: "u", Usage: "{} {}"}, pistore.ErrInvalid},
+		{pistore.SetRegister{Namespace: "", Key: "", Value: " [ 1 ,\n2 ]"}, nil},
+		{pistore.SetRegister{Namespace: "n", Value: pistore.JSON(strings.Repeat("[", 1001) + "\n" + strings.Repeat("]", 1001))}, nil},
+	} {
+		got, err := sendable(test.write)
+		if !errors.Is(err, test.want) || err == nil && strings.ContainsAny(string(encodeWrite(got)), "\r\n") {
+			t.Errorf("%+v: %v, %v", test.write, got, err)
+		}
+	}
+}
+
+func TestDecimal(t *testing.T) {
+	for literal, want := range map[string]pistore.Decimal{
+		"0": "0", "-0": "0", "0.00": "0", "0e9": "0", "1": "1", "-1.50": "-1.5", "15e-1": "1.5", "1.5E+3": "1500",
+		"0.001": "0.001", "1e-3": "0.001", "-12.34e1": "-123.4", "100": "100", "0123": "123",
+	} {
+		if got, ok := decimal(literal); !ok || got != want {
+			t.Errorf("%s: %s, %v; want %s", literal, got, ok, want)
+		}
+	}
+	for _, literal := range []string{"", "null", `"1"`, "1e", "1e99999", "1e-1001", "--1", "1.2.3", "NaN"} {
+		if got, ok := decimal(literal); ok {
+			t.Errorf("%s: %s", literal, got)
+		}
+	}
+}
