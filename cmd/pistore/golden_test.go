@@ -66,7 +66,7 @@ func printed(t *testing.T, write func(*paper)) string {
 func inspected(t *testing.T, s pistore.Storage) (*survey, inspectReport) {
 	t.Helper()
 	ctx := t.Context()
-	v := must[*survey](t)(takeSurvey(ctx, s))
+	v := must[*survey](t)(takeSurvey(ctx, s, true))
 	checked := must[verify.Report](t)(verify.Check(ctx, s, verify.Options{}))
 	return v, buildReport(v, verifyReportOf(checked), &sizeView{Bytes: 4096}, func(id pistore.ID) []string { return toolNames(ctx, s, id) })
 }

@@ -69,18 +69,15 @@ func runInspect(ctx context.Context, in *invocation) (err error) {
 	}
 	stop := in.progress("reading")
 	defer stop()
-	v, err := takeSurvey(ctx, o.session)
-	if err != nil {
-		return refused(o.place, err)
-	}
-	if o.file != nil {
-		v.legacy = o.legacyID
-	}
 	if f.hasEntry {
+		v, err := o.survey(ctx, false)
 		stop()
+		if err != nil {
+			return err
+		}
 		return inspectEntry(ctx, in, o.session, v, f.entry)
 	}
-	r, err := o.report(ctx, v)
+	v, r, err := o.report(ctx, f.tree || f.entries)
 	stop()
 	if err != nil {
 		return err
@@ -91,12 +88,28 @@ func runInspect(ctx context.Context, in *invocation) (err error) {
 	return printInspect(in, v, r, f)
 }
 
-// report completes a survey to what inspect shows. An error says that the
-// context has ended.
-func (o *opened) report(ctx context.Context, v *survey) (inspectReport, error) {
+// survey reads the session.
+func (o *opened) survey(ctx context.Context, words bool) (*survey, error) {
+	v, err := takeSurvey(ctx, o.session, words)
+	if err != nil {
+		return nil, refused(o.place, err)
+	}
+	if o.file != nil {
+		v.legacy = o.legacyID
+	}
+	return v, nil
+}
+
+// report checks the session, whose memory is then free again, surveys it, and
+// makes of both what inspect shows.
+func (o *opened) report(ctx context.Context, words bool) (*survey, inspectReport, error) {
 	checked, err := o.check(ctx, verify.Options{})
 	if ctx.Err() != nil {
-		return inspectReport{}, ctx.Err()
+		return nil, inspectReport{}, ctx.Err()
+	}
+	v, surveyErr := o.survey(ctx, words)
+	if surveyErr != nil {
+		return nil, inspectReport{}, surveyErr
 	}
 	if err != nil { // what was read is shown all the same
 		checked.Faults = append(checked.Faults, faultView{Severity: string(verify.Error), Message: "the check ended early: " + err.Error()})
@@ -107,7 +120,7 @@ func (o *opened) report(ctx context.Context, v *survey) (inspectReport, error) {
 		r.Usage.ByModel = modelsOf(spent)
 	}
 	r.addFile(o)
-	return r, nil
+	return v, r, nil
 }
 
 func printInspect(in *invocation, v *survey, r inspectReport, f inspectFlags) error {
@@ -208,11 +221,12 @@ func inspectEntry(ctx context.Context, in *invocation, s pistore.Storage, v *sur
 	if err != nil {
 		return err
 	}
+	role, _, _ := describe(found[0])
 	view := entryView{
-		treeNode: nodeOf(e, n.role, v.legacyID(e.ID)),
+		treeNode: nodeOf(e, role, v.legacyID(e.ID)),
 		Label:    v.label(e.ID), Children: []pistore.ID{}, Payload: shown(found[0].Payload),
 	}
-	for _, child := range n.children {
+	for _, child := range v.childrenOf(n) {
 		view.Children = append(view.Children, v.nodes[child].entry.ID)
 	}
 	if in.json {

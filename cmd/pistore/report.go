@@ -206,7 +206,7 @@ func (v *survey) entries() entriesView {
 		if n.entry.ParentID == "" {
 			e.Roots++
 		}
-		if len(n.children) == 0 {
+		if n.children == 0 {
 			e.Tips++
 		}
 	}

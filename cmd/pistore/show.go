@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,9 @@ type transcript struct {
 	info    pistore.Info
 	name    string
 	lane    string
-	doing   string // what the lane is doing, in words
-	omitted int    // older entries that are left out
+	doing   string      // what the lane is doing, in words
+	omitted int         // older entries that are left out
+	from    pistore.Seq // of the newest of them
 	steps   []pathStep
 	// damage: the path cannot be followed to its root.
 	damage error
@@ -38,8 +40,9 @@ type transcript struct {
 
 // pathStep is one entry of a path.
 type pathStep struct {
-	id       pistore.ID
-	branches int // other branches that leave from its parent
+	id, parent pistore.ID
+	seq        pistore.Seq
+	branches   int // other branches that leave from its parent
 }
 
 // transcriptWriter writes a transcript in one form.
@@ -107,48 +110,59 @@ func newTranscript(ctx context.Context, s pistore.Storage, lane string, last int
 	if leaf == "" {
 		return t, nil
 	}
-	var path []pistore.Entry
-	for e, err := range s.Branch(ctx, pistore.BranchQuery{Start: leaf, StructureOnly: true}) {
+	for _, step := range []func() error{
+		func() error { return t.followBack(ctx, s, leaf, last) },
+		func() error { return t.countBranches(ctx, s) },
+	} {
+		err := step()
 		if errors.Is(err, pistore.ErrCorrupt) || errors.Is(err, pistore.ErrNotFound) {
-			t.damage = err
-			break
+			t.damage, err = cmp.Or(t.damage, err), nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		path = append(path, e)
-	}
-	slices.Reverse(path)
-	from := pistore.Seq(0)
-	if last > 0 && len(path) > last {
-		t.omitted = len(path) - last
-		from = path[t.omitted-1].Seq // children are newer than their parents
-		path = path[t.omitted:]
-	}
-	children, err := countChildren(ctx, s, from)
-	if errors.Is(err, pistore.ErrCorrupt) {
-		t.damage, err = err, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range path {
-		t.steps = append(t.steps, pathStep{e.ID, max(0, children[e.ParentID]-1)})
 	}
 	return t, nil
 }
 
-// countChildren counts the children of every entry among those from a seq on;
-// those of the empty id are the roots.
-func countChildren(ctx context.Context, s pistore.Storage, from pistore.Seq) (map[pistore.ID]int, error) {
-	children := map[pistore.ID]int{}
-	for e, err := range s.ScanEntries(ctx, pistore.ScanQuery{FromSeq: from}) {
-		if err != nil {
-			return children, err
+// followBack lists the path to an entry, the newest of it only if last is not 0.
+func (t *transcript) followBack(ctx context.Context, s pistore.Storage, leaf pistore.ID, last int) (err error) {
+	for e, branchErr := range s.Branch(ctx, pistore.BranchQuery{Start: leaf, StructureOnly: true}) {
+		if err = branchErr; err != nil {
+			break
 		}
-		children[e.ParentID]++
+		if last > 0 && len(t.steps) == last {
+			if t.omitted++; t.omitted == 1 {
+				t.from = e.Seq // what leaves from it is newer
+			}
+			continue
+		}
+		t.steps = append(t.steps, pathStep{id: e.ID, parent: e.ParentID, seq: e.Seq})
 	}
-	return children, nil
+	slices.Reverse(t.steps)
+	return err
+}
+
+// countBranches counts, for each entry of the path, what else leaves from its
+// parent. It holds what is not on the path, which as a rule is little.
+func (t *transcript) countBranches(ctx context.Context, s pistore.Storage) error {
+	q := pistore.ScanQuery{Order: pistore.Reversed, FromSeq: t.from, StructureOnly: true}
+	others := map[pistore.ID]int{}
+	at := len(t.steps) - 1
+	for e, err := range s.ScanEntries(ctx, q) {
+		if err != nil {
+			return err
+		}
+		if at >= 0 && e.Seq == t.steps[at].seq {
+			at--
+			continue
+		}
+		others[e.ParentID]++
+	}
+	for i := range t.steps {
+		t.steps[i].branches = others[t.steps[i].parent]
+	}
+	return nil
 }
 
 // showBatch is how many entries are held with their content.

@@ -13,9 +13,10 @@ import (
 )
 
 // survey is what is read of a session to inspect it: structure, registers and
-// sums, and of each entry's content one line. It takes whatever a damaged store
-// yields.
+// sums, and of each entry's content one line if it is asked for. It takes
+// whatever a damaged store yields.
 type survey struct {
+	words  bool // role and content of entries are looked at
 	header pistore.Header
 	nodes  []node
 	byID   map[pistore.ID]int // the first entry with the id
@@ -51,12 +52,17 @@ type node struct {
 	preview  string        // one line, not yet safe
 	bad      bool          // an answer that failed, or content that cannot be read
 	parent   int           // index; -1: none, or one that is not there
-	children []int
+	children int           // how many
+	// Indexes that chain the children of an entry; 0: none, since the first entry
+	// is nobody's child.
+	firstChild, lastChild, next int32
 }
 
-// takeSurvey reads a session once. An error says that nothing could be shown.
-func takeSurvey(ctx context.Context, s pistore.Storage) (*survey, error) {
+// takeSurvey reads a session once. With words it looks into entries, which takes
+// most of the time and memory. An error says that nothing could be shown.
+func takeSurvey(ctx context.Context, s pistore.Storage, words bool) (*survey, error) {
 	v := &survey{
+		words:  words,
 		header: pistore.Header{Info: s.Info()},
 		byID:   map[pistore.ID]int{}, at: map[pistore.Address]pistore.JSON{},
 	}
@@ -86,21 +92,47 @@ func takeSurvey(ctx context.Context, s pistore.Storage) (*survey, error) {
 
 func (v *survey) add(e pistore.Entry) {
 	n := node{parent: -1}
-	n.role, n.preview, n.bad = describe(e)
 	// Short texts may share the memory of the payload, which is not kept.
-	n.role, n.preview = v.intern(n.role), strings.Clone(cutBytes(n.preview, 400))
-	e.ID, e.ParentID, e.Payload = pistore.ID(strings.Clone(string(e.ID))), pistore.ID(strings.Clone(string(e.ParentID))), ""
+	if v.words {
+		n.role, n.preview, n.bad = describe(e)
+		n.role, n.preview = v.intern(n.role), strings.Clone(cutBytes(n.preview, 400))
+	}
+	e.ID, e.Payload = pistore.ID(strings.Clone(string(e.ID))), ""
 	e.Type, e.CustomType = pistore.EntryType(v.intern(string(e.Type))), v.intern(e.CustomType)
-	n.entry = e
 	i := len(v.nodes)
 	if parent, ok := v.byID[e.ParentID]; ok && e.ParentID != "" {
 		n.parent = parent
-		v.nodes[parent].children = append(v.nodes[parent].children, i)
+		e.ParentID = v.nodes[parent].entry.ID
+		v.chain(parent, int32(i))
+	} else {
+		e.ParentID = pistore.ID(strings.Clone(string(e.ParentID)))
 	}
+	n.entry = e
 	if _, twice := v.byID[e.ID]; !twice {
 		v.byID[e.ID] = i
 	}
 	v.nodes = append(v.nodes, n)
+}
+
+// chain makes an entry the last child of another.
+func (v *survey) chain(parent int, child int32) {
+	p := &v.nodes[parent]
+	p.children++
+	if p.lastChild == 0 {
+		p.firstChild = child
+	} else {
+		v.nodes[p.lastChild].next = child
+	}
+	p.lastChild = child
+}
+
+// childrenOf lists the children of an entry, oldest first.
+func (v *survey) childrenOf(n node) []int {
+	list := make([]int, 0, n.children)
+	for at := n.firstChild; at != 0; at = v.nodes[at].next {
+		list = append(list, int(at))
+	}
+	return list
 }
 
 // intern returns the one copy of a text that many entries have.

@@ -44,7 +44,7 @@ func printTree(p *paper, v *survey, lanes []laneView) {
 		// Pushed in the order opposite to printing: what goes on is printed last.
 		if on, ok := newest[b.at]; ok {
 			open = append(open, branch{on, b.depth})
-			for _, child := range slices.Backward(n.children) {
+			for _, child := range slices.Backward(v.childrenOf(n)) {
 				if child != on {
 					open = append(open, branch{child, b.depth + 1})
 				}

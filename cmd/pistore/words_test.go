@@ -151,7 +151,7 @@ func TestNumbers(t *testing.T) {
 
 // A long conversation is a deep tree, and one with many answers a wide one.
 func TestDeepAndWideTree(t *testing.T) {
-	v := &survey{byID: map[pistore.ID]int{}}
+	v := &survey{words: true, byID: map[pistore.ID]int{}}
 	var parent pistore.ID
 	for i := range 50_000 {
 		id := pistore.ID(fmt.Sprint("n", i))
@@ -164,7 +164,7 @@ func TestDeepAndWideTree(t *testing.T) {
 	if n := strings.Count(got, "\n"); n != 50_000 {
 		t.Errorf("%d rows", n)
 	}
-	v = &survey{byID: map[pistore.ID]int{}}
+	v = &survey{words: true, byID: map[pistore.ID]int{}}
 	for i := range 40 { // each a branch of the branch before
 		v.add(pistore.Entry{ID: pistore.ID(fmt.Sprint("a", i)), ParentID: parentOf("a", i-1), Type: pistore.TypeCustom, CustomType: "c", Payload: "{}"})
 	}
@@ -190,7 +190,7 @@ func parentOf(prefix string, i int) pistore.ID {
 }
 
 func TestFind(t *testing.T) {
-	v := &survey{byID: map[pistore.ID]int{}}
+	v := &survey{words: true, byID: map[pistore.ID]int{}}
 	for _, id := range []pistore.ID{"abc", "xbc", "bc", "q"} {
 		v.add(pistore.Entry{ID: id, Type: pistore.TypeCustom, CustomType: "c", Payload: "{}"})
 	}
