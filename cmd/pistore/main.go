@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -59,6 +60,11 @@ func main() {
 	// A reader that goes away makes writing fail, and what is half done is
 	// cleared away. Without this the signal would end the program at once.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if os.Getenv("GOGC") == "" {
+		// A large file fills much of the memory, and garbage is not to take as
+		// much again.
+		debug.SetGCPercent(50)
+	}
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
