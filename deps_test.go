@@ -24,6 +24,7 @@ var layers = [][]string{
 	{"jsonl"},
 	{"sqlite", "postgres"},
 	{"session"},
+	{"search"},
 	{"verify"},
 	{"provider", "tool"},
 	{"harness"},
@@ -41,6 +42,7 @@ var layers = [][]string{
 var outside = map[string][]string{
 	"logstore":    {"github.com/cockroachdb/pebble/v2", "github.com/klauspost/compress", "github.com/vmihailenco/msgpack/v5", "golang.org/x/sys"},
 	"tool":        {"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/sys", "golang.org/x/text"},
+	"search":      {"modernc.org/sqlite"},
 	"conformance": {"github.com/google/go-cmp"},
 	"cmd":         {"golang.org/x/sys"},
 }
@@ -50,6 +52,7 @@ var within = map[string][]string{
 	"":            {},
 	"internal":    {""},
 	"registers":   {""},
+	"search":      {"", "session"},
 	"conformance": {"", "internal", "disk", "conformance"},
 }
 
@@ -142,7 +145,7 @@ func TestLightPackages(t *testing.T) {
 	heavy := map[string][]string{
 		"github.com/cockroachdb/pebble":   {"logstore", "fuzz", "bench", "cmd"},
 		"github.com/santhosh-tekuri":      {"tool", "harness", "task", "host", "server", "fuzz", "bench", "otel", "cmd"},
-		"modernc.org/sqlite":              {"sqlite", "cmd"},
+		"modernc.org/sqlite":              {"sqlite", "search", "cmd"},
 		"github.com/jackc/pgx":            {"postgres", "cmd"},
 		"go.opentelemetry.io":             {"otel", "cmd"},
 		"github.com/anthropics":           {"provider", "cmd"},

@@ -49,7 +49,7 @@ func runExample(t *testing.T, line string) {
 	}
 	c := exec.Command("bash", "-c", line)
 	c.Dir = dir
-	c.Env = append(os.Environ(), "HOME="+dir)
+	c.Env = append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -147,6 +147,22 @@ func TestLog(t *testing.T) {
 	}
 }
 
+func TestSearchJSON(t *testing.T) {
+	dir := t.TempDir()
+	if err := makeFile(filepath.Join(dir, "session.jsonl"), "tree"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "empty.jsonl"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	index := filepath.Join(t.TempDir(), "x.db")
+	_, stdout, stderr := ran(t, "search", dir, "three two", "--limit", "1", "--json", "--rebuild", "--index", index)
+	if stderr != "" {
+		t.Error(stderr)
+	}
+	golden(t, "search.json", strings.NewReplacer(dir, "DIR", index, "INDEX").Replace(stdout))
+}
+
 func TestContextJSON(t *testing.T) {
 	s := memory(t, "tree")
 	for _, lane := range []string{"main", "thread-2"} {

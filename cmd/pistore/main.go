@@ -48,6 +48,7 @@ var commands = []command{
 	repairCommand,
 	convertCommand,
 	lsCommand,
+	searchCommand,
 	usageCommand,
 	conformanceCommand,
 	storageServerCommand,

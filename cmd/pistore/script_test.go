@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 		Dir: must[string](t)(filepath.Abs("testdata/script")), // commands change the working directory
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mkstore": scriptStore, "mkfile": scriptFile, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip, "hold": scriptHold,
-			"torn": scriptTorn, "everywhere": scriptEverywhere, "brief": scriptBrief, "unchanged": scriptUnchanged, "private": scriptPrivate,
+			"torn": scriptTorn, "everywhere": scriptEverywhere, "brief": scriptBrief, "unchanged": scriptUnchanged, "private": scriptPrivate, "scramble": scriptScramble,
 		},
 	})
 }
@@ -98,6 +98,13 @@ func scriptRun(ts *testscript.TestScript, args []string) int {
 		ts.Check(errors.Join(os.Chdir(back), out.Close(), errs.Close(), os.Remove(out.Name()), os.Remove(errs.Name())))
 	}()
 	ts.Check(os.Chdir(ts.MkAbs(".")))
+	cache, had := os.LookupEnv("XDG_CACHE_HOME")
+	ts.Check(os.Setenv("XDG_CACHE_HOME", ts.MkAbs("cache"))) // never the user's
+	defer func() {
+		if ts.Check(os.Unsetenv("XDG_CACHE_HOME")); had {
+			ts.Check(os.Setenv("XDG_CACHE_HOME", cache))
+		}
+	}()
 	code := run(context.Background(), args, out, errs)
 	for w, f := range map[io.Writer]*os.File{ts.Stdout(): out, ts.Stderr(): errs} {
 		text, err := os.ReadFile(f.Name())
@@ -171,6 +178,16 @@ func scriptPrivate(ts *testscript.TestScript, _ bool, args []string) {
 	if info.Mode() != 0o600 {
 		ts.Fatalf("%s has mode %v", args[0], info.Mode())
 	}
+}
+
+// scriptScramble writes over all of a database but its header.
+func scriptScramble(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	for i := 100; i < len(text); i++ {
+		text[i] = 0xa5
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o600))
 }
 
 // scriptListing lists what there is in the folder of the script.
