@@ -47,6 +47,8 @@ func child(args []string) error {
 	case "power":
 		o.Durability = pistore.Power
 	case "process":
+	case "verify":
+		return verifyFile(args[1])
 	case "hold":
 		_, err := OpenFile(context.Background(), args[1], pistore.ReadWrite, o)
 		if err == nil {

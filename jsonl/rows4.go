@@ -1,7 +1,6 @@
 package jsonl
 
 import (
-	"slices"
 	"strings"
 
 	"pistore"
@@ -124,13 +123,13 @@ func (w *write4) register() (pistore.Write, error) {
 // not know, as they stand and with a comma in front of each; empty: there are
 // none. Rows have no place for them: only the file keeps them.
 func (w *write4) extras(usage bool) string {
-	strange := [][]byte{w.timestamp, w.parentID, w.typ, w.customType}
+	strange := len(w.timestamp) + len(w.parentID) + len(w.typ) + len(w.customType)
 	if usage {
-		strange = append(strange, w.op, w.namespace, w.key, w.value)
+		strange += len(w.op) + len(w.namespace) + len(w.key) + len(w.value)
 	} else {
-		strange = append(strange, w.id, w.entryID, w.adjustment, w.usage, w.details)
+		strange += len(w.id) + len(w.entryID) + len(w.adjustment) + len(w.usage) + len(w.details)
 	}
-	if w.from < 0 && !slices.ContainsFunc(strange, func(field []byte) bool { return len(field) > 0 }) {
+	if w.from < 0 && strange == 0 {
 		return ""
 	}
 	var b strings.Builder
