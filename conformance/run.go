@@ -38,6 +38,7 @@ func groups() []group {
 		{"close", closeRows()},
 		{"context", contextRows()},
 		{"concurrency", concurrencyRows()},
+		{"history", historyRows()},
 		{"reopen", reopenRows()},
 		{"read-only", readOnlyRows()},
 		{"ownership", ownershipRows()},
