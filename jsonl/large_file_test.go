@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -76,6 +77,7 @@ func TestLargeFile(t *testing.T) {
 
 // verifyFile is the child of TestLargeFile.
 func verifyFile(path string) error {
+	debug.SetGCPercent(50) // as the command does
 	ctx := context.Background()
 	f, err := OpenFile(ctx, path, pistore.ReadOnly, Options{})
 	if err != nil {

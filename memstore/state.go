@@ -140,6 +140,9 @@ func (s *State) insertEntry(w pistore.InsertEntry, seq pistore.Seq, at pistore.U
 
 func (s *State) insertUsage(w pistore.InsertUsage, seq pistore.Seq) {
 	s.claim(w.ID, ^s.usage.len)
+	if i, ok := s.byID[w.EntryID]; ok && i >= 0 {
+		w.EntryID = s.entries.at(i).ID // one copy of the text is enough
+	}
 	row := pistore.UsageRow{
 		ID: w.ID, Seq: seq, Usage: w.Usage, EntryID: w.EntryID, Adjustment: w.Adjustment, Details: w.Details,
 	}

@@ -164,7 +164,7 @@ func (c *checker) checkEntryScan() error {
 		if err != nil {
 			return err
 		}
-		if i == len(c.rows.nodes) || !c.rows.nodes[i].same(e) {
+		if i == len(c.rows.nodes) || !c.rows.same(i, e) {
 			c.row(4, e.ID, e.Seq, "the scan yields this entry where the rows have another")
 			return nil
 		}

@@ -8,22 +8,23 @@ import (
 	"pistore"
 	"pistore/ledger"
 	"pistore/registers"
-	"pistore/session"
 )
 
 // rows is what is kept of a session: its structure, and what its registers say
-// of it. Strings are copied, because a short one may share its memory with a
-// large payload.
+// of it. Ids are kept as the store gives them, which in many stores has them in
+// memory anyway; types and names are copied, once each.
 type rows struct {
 	headers int
 	header  pistore.Header
 	last    pistore.Seq // largest seq so far
 
-	nodes []node                     // entries in the order of the export
-	byID  map[pistore.ID]int         // index of the first entry with the id
-	usage []usageRow                 // in the order of the export
-	used  map[pistore.ID]pistore.Seq // the first usage row with the id
-	sum   ledger.Sum
+	nodes []node     // entries in the order of the export
+	usage []usageRow // in the order of the export
+	// byID holds i where entry i was the first with an id, ^i where usage row i
+	// was.
+	byID map[pistore.ID]int32
+	lost map[int32]pistore.ID // parents that do not stand before their entry
+	sum  ledger.Sum
 	// sumUnknown: a row has no usage that could be added.
 	sumUnknown bool
 	stats      pistore.Stats // of the rows; Usage is in sum until the end
@@ -34,22 +35,29 @@ type rows struct {
 	ops   map[pistore.ID]*operation
 
 	texts map[string]string // one copy of each repeated text
+	forms map[form]*form    // likewise
 }
 
-// node is the structure of an entry.
+// node is the structure of an entry. There may be millions, so that it is kept
+// small.
 type node struct {
-	id, parentID pistore.ID
-	seq          pistore.Seq
-	timestamp    pistore.UnixMS
-	kind         pistore.EntryType
-	customType   string
-	parent       int // index; noParent: a root; lostParent: not before it
-	children     int
-	repeated     bool // its id was in use before
+	id        pistore.ID
+	seq       pistore.Seq
+	timestamp pistore.UnixMS
+	*form
+	parent   int32 // index; noParent: a root; lostParent: not before it
+	calls    int32 // tool calls of a response
+	inner    bool  // it has a child
+	repeated bool  // its id was in use before
 
-	role  session.Role       // of responses and results only
-	stop  session.StopReason // of aborted responses only
-	calls int                // tool calls of a response
+	response, result bool // a message of that role
+	aborted          bool // a response that was
+}
+
+// form is the type of an entry.
+type form struct {
+	kind       pistore.EntryType
+	customType string
 }
 
 const (
@@ -88,11 +96,22 @@ type operation struct {
 
 func newRows() rows {
 	return rows{
-		byID: map[pistore.ID]int{}, used: map[pistore.ID]pistore.Seq{},
+		byID: map[pistore.ID]int32{}, lost: map[int32]pistore.ID{}, forms: map[form]*form{},
 		at:    map[pistore.Address]pistore.Seq{},
 		lanes: map[string]*lane{}, ops: map[pistore.ID]*operation{},
 		texts: map[string]string{},
 	}
+}
+
+// formOf returns the one copy of a form.
+func (r *rows) formOf(t pistore.EntryType, customType string) *form {
+	f := form{t, customType}
+	if known, ok := r.forms[f]; ok {
+		return known
+	}
+	f.kind, f.customType = pistore.EntryType(r.intern(string(t))), r.intern(customType)
+	r.forms[f] = &f
+	return &f
 }
 
 // intern returns a copy of a text that many rows have.
@@ -128,16 +147,34 @@ func (r *rows) op(id pistore.ID) *operation {
 
 // entry returns the entry with an id, nil if there is none.
 func (r *rows) entry(id pistore.ID) *node {
-	if i, ok := r.byID[id]; ok {
+	if i, ok := r.byID[id]; ok && i >= 0 {
 		return &r.nodes[i]
 	}
 	return nil
 }
 
+// hasUsage reports whether a usage row has an id.
+func (r *rows) hasUsage(id pistore.ID) bool {
+	i, ok := r.byID[id]
+	return ok && i < 0
+}
+
 // taken reports whether an entry or a usage row has an id.
 func (r *rows) taken(id pistore.ID) bool {
-	_, used := r.used[id]
-	return used || r.entry(id) != nil
+	_, ok := r.byID[id]
+	return ok
+}
+
+// parentID returns the id of the parent that entry i names, empty for a root.
+func (r *rows) parentID(i int) pistore.ID {
+	switch parent := r.nodes[i].parent; parent {
+	case noParent:
+		return ""
+	case lostParent:
+		return r.lost[int32(i)]
+	default:
+		return r.nodes[parent].id
+	}
 }
 
 // readRows reads the export once and checks each row by itself.
@@ -220,43 +257,42 @@ func (c *checker) checkSeq(row pistore.Row, seq pistore.Seq) {
 
 // claim reports whether the id of a row is free, and adds a fault if it is not.
 func (c *checker) claim(id pistore.ID, seq pistore.Seq) bool {
-	first, used := c.rows.used[id]
-	if n := c.rows.entry(id); n != nil {
-		first, used = n.seq, true
+	i, used := c.rows.byID[id]
+	switch {
+	case !used:
+		return true
+	case i >= 0:
+		c.row(1, id, seq, "the id %.140q is in use since seq %d", string(id), c.rows.nodes[i].seq)
+	default:
+		c.row(1, id, seq, "the id %.140q is in use since seq %d", string(id), c.rows.usage[^i].seq)
 	}
-	if used {
-		c.row(1, id, seq, "the id %.140q is in use since seq %d", string(id), first)
-	}
-	return !used
+	return false
 }
 
 func (c *checker) readEntry(e pistore.Entry) bool {
 	r := &c.rows
 	n := node{
-		id: pistore.ID(strings.Clone(string(e.ID))), parentID: pistore.ID(strings.Clone(string(e.ParentID))),
-		seq: e.Seq, timestamp: e.Timestamp,
-		kind: pistore.EntryType(r.intern(string(e.Type))), customType: r.intern(e.CustomType),
-		repeated: !c.claim(e.ID, e.Seq),
+		id: e.ID, seq: e.Seq, timestamp: e.Timestamp,
+		form: r.formOf(e.Type, e.CustomType), repeated: !c.claim(e.ID, e.Seq),
 	}
 	c.checkEntry(e, &n)
 	r.stats.Entries++
 	if e.Type == pistore.TypeMessage {
 		r.stats.Messages++
 	}
+	index := int32(len(r.nodes))
 	n.parent = noParent
-	if n.parentID != "" {
-		var ok bool
-		if n.parent, ok = r.byID[n.parentID]; ok {
-			n.parentID = r.nodes[n.parent].id // one copy of the text
-			if !n.repeated {
-				r.nodes[n.parent].children++
-			}
+	if e.ParentID != "" {
+		parent, ok := r.byID[e.ParentID]
+		if ok = ok && parent >= 0; ok {
+			n.parent = parent
+			r.nodes[parent].inner = r.nodes[parent].inner || !n.repeated
 		} else {
-			n.parent = lostParent
+			n.parent, r.lost[index] = lostParent, e.ParentID
 		}
 	}
 	if !n.repeated {
-		r.byID[n.id] = len(r.nodes)
+		r.byID[n.id] = index
 	}
 	r.nodes = append(r.nodes, n)
 	return !n.repeated
@@ -266,11 +302,10 @@ func (c *checker) readUsage(u pistore.UsageRow) bool {
 	r := &c.rows
 	free := c.claim(u.ID, u.Seq)
 	c.checkUsage(u)
-	id := pistore.ID(strings.Clone(string(u.ID)))
 	if free {
-		r.used[id] = u.Seq
+		r.byID[u.ID] = ^int32(len(r.usage))
 	}
-	r.usage = append(r.usage, usageRow{id, u.Seq})
+	r.usage = append(r.usage, usageRow{u.ID, u.Seq})
 	return free
 }
 

@@ -81,15 +81,13 @@ func checkMessage(raw pistore.JSON, n *node) error {
 	}
 	switch m := m.(type) {
 	case *session.AssistantMessage:
-		n.role, n.calls = session.RoleAssistant, len(m.ToolCalls())
-		if m.StopReason == session.StopAborted {
-			n.stop = session.StopAborted
-		}
+		n.response, n.calls = true, int32(len(m.ToolCalls()))
+		n.aborted = m.StopReason == session.StopAborted
 		if m.StopReason == "pending" {
 			return errors.New("message: stopReason is pending, which is never stored")
 		}
 	case *session.ToolResultMessage:
-		n.role = session.RoleToolResult
+		n.result = true
 	}
 	return nil
 }

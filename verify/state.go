@@ -233,7 +233,7 @@ func (s *stateCheck) named(op pistore.ID, o *operation, l *lane) {
 	}
 	s.exist(opState(op), state)
 	for _, id := range usageIDs(o.state) {
-		if _, ok := s.rows.used[id]; !ok {
+		if !s.rows.hasUsage(id) {
 			s.cell(21, opState(op), "names the usage row %.140q, which does not exist", string(id))
 		}
 	}
@@ -266,13 +266,13 @@ func (s *stateCheck) run(op pistore.ID, run *registers.RunState) {
 		if n == nil {
 			return nil // reported, or none
 		}
-		if n.kind != pistore.TypeMessage || n.role != role {
+		if n.kind != pistore.TypeMessage || !n.has(role) {
 			s.cell(21, opState(op), "names the entry %.140q as a message of role %s, which it is not", string(id), role)
 			return nil
 		}
 		return n
 	}
-	if n := is(run.LatestAssistantEntryID, session.RoleAssistant); n != nil && n.stop == session.StopAborted && !run.Control.CancelRequested {
+	if n := is(run.LatestAssistantEntryID, session.RoleAssistant); n != nil && n.aborted && !run.Control.CancelRequested {
 		s.cell(17, opState(op), "the latest response %.140q is aborted, and no cancellation was requested", string(n.id))
 	}
 	switch p := run.Phase.(type) {
@@ -293,6 +293,11 @@ func (s *stateCheck) run(op pistore.ID, run *registers.RunState) {
 	case *registers.FailureDrain:
 		is(p.Provenance.ResponseEntryID, session.RoleAssistant)
 	}
+}
+
+// has reports whether an entry is a message of a role, response or result.
+func (n *node) has(role session.Role) bool {
+	return n.response && role == session.RoleAssistant || n.result && role == session.RoleToolResult
 }
 
 // usageIDs returns the ledger rows that a state names and that exist.

@@ -14,10 +14,11 @@ func (c *checker) checkParents() {
 		if n.parent != lostParent {
 			continue
 		}
-		if later := c.rows.entry(n.parentID); later != nil {
-			c.row(6, n.id, n.seq, "its parent %.140q was written after it, at seq %d", string(n.parentID), later.seq)
+		parent := c.rows.parentID(i)
+		if later := c.rows.entry(parent); later != nil {
+			c.row(6, n.id, n.seq, "its parent %.140q was written after it, at seq %d", string(parent), later.seq)
 		} else {
-			c.row(6, n.id, n.seq, "its parent %.140q does not exist", string(n.parentID))
+			c.row(6, n.id, n.seq, "its parent %.140q does not exist", string(parent))
 		}
 	}
 }
@@ -30,7 +31,7 @@ func (c *checker) checkBranches() error {
 	seen := make([]bool, len(c.rows.nodes))
 	for i := len(seen) - 1; i >= 0; i-- {
 		n := &c.rows.nodes[i]
-		if n.children > 0 || n.repeated {
+		if n.inner || n.repeated {
 			continue
 		}
 		chain, whole := c.chain(i, seen)
@@ -43,8 +44,8 @@ func (c *checker) checkBranches() error {
 
 // chain returns the entries from a tip down to the root or to the first that was
 // seen, inclusive, and whether it ends there and not at a parent that is lost.
-func (c *checker) chain(tip int, seen []bool) (chain []int, whole bool) {
-	for i := tip; ; i = c.rows.nodes[i].parent {
+func (c *checker) chain(tip int, seen []bool) (chain []int32, whole bool) {
+	for i := int32(tip); ; i = c.rows.nodes[i].parent {
 		if i == lostParent {
 			return chain, false
 		}
@@ -59,7 +60,7 @@ func (c *checker) chain(tip int, seen []bool) (chain []int, whole bool) {
 	}
 }
 
-func (c *checker) checkBranch(chain []int, whole bool) error {
+func (c *checker) checkBranch(chain []int32, whole bool) error {
 	nodes := c.rows.nodes
 	tip, end := &nodes[chain[0]], &nodes[chain[len(chain)-1]]
 	i := 0
@@ -77,8 +78,9 @@ func (c *checker) checkBranch(chain []int, whole bool) error {
 			c.row(10, tip.id, tip.seq, "the branch goes on at %.140q behind its end, %.140q", string(e.ID), string(end.id))
 			return nil
 		}
-		if want := &nodes[chain[i]]; !want.same(e) {
-			c.row(10, want.id, want.seq, "on the branch of %.140q: %s", string(tip.id), want.difference(e))
+		if want := int(chain[i]); !c.rows.same(want, e) {
+			n := &nodes[want]
+			c.row(10, n.id, n.seq, "on the branch of %.140q: %s", string(tip.id), c.rows.difference(want, e))
 			return nil
 		}
 		i++
@@ -89,19 +91,20 @@ func (c *checker) checkBranch(chain []int, whole bool) error {
 	return nil
 }
 
-// same reports whether an entry read elsewhere has the same structure.
-func (n *node) same(e pistore.Entry) bool {
-	return n.id == e.ID && n.parentID == e.ParentID && n.seq == e.Seq && n.timestamp == e.Timestamp &&
+// same reports whether an entry read elsewhere has the structure of entry i.
+func (r *rows) same(i int, e pistore.Entry) bool {
+	n := &r.nodes[i]
+	return n.id == e.ID && r.parentID(i) == e.ParentID && n.seq == e.Seq && n.timestamp == e.Timestamp &&
 		n.kind == e.Type && n.customType == e.CustomType
 }
 
-// difference says how an entry read elsewhere differs.
-func (n *node) difference(e pistore.Entry) string {
-	switch {
+// difference says how an entry read elsewhere differs from entry i.
+func (r *rows) difference(i int, e pistore.Entry) string {
+	switch n, parent := &r.nodes[i], r.parentID(i); {
 	case n.id != e.ID:
 		return quoted(e.ID) + " is found instead"
-	case n.parentID != e.ParentID:
-		return "its parent is found to be " + quoted(e.ParentID) + " instead of " + quoted(n.parentID)
+	case parent != e.ParentID:
+		return "its parent is found to be " + quoted(e.ParentID) + " instead of " + quoted(parent)
 	case n.seq != e.Seq:
 		return "its seq is found to be another"
 	case n.timestamp != e.Timestamp:
@@ -116,7 +119,7 @@ func (n *node) difference(e pistore.Entry) string {
 // oldest that is wanted.
 func (r *rows) missingOn(leaf pistore.ID, wanted []pistore.ID) []pistore.ID {
 	i, ok := r.byID[leaf]
-	if !ok {
+	if !ok || i < 0 {
 		return nil
 	}
 	missing := slices.Clone(wanted)

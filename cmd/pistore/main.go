@@ -56,7 +56,14 @@ var commands = []command{
 	versionCommand,
 }
 
+// gcPercent makes the collector keep the heap closer to what is in use: large
+// files should fit, and a command does not run for long.
+const gcPercent = 50
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	// A reader that goes away makes writing fail, and what is half done is
 	// cleared away. Without this the signal would end the program at once.
