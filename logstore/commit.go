@@ -70,6 +70,7 @@ func (h *session) Commit(ctx context.Context, tx pistore.Tx) (pistore.Receipt, e
 	if err != nil {
 		return pistore.Receipt{}, fmt.Errorf("logstore: commit: %w", err)
 	}
+	h.store.pace.wait(ctx, h.gate)
 	if err := h.commits.take(ctx, h.gate); err != nil {
 		if errors.Is(err, pistore.ErrClosed) {
 			err = h.closedError()

@@ -15,7 +15,8 @@ import (
 )
 
 // Compact implements pistore.Compacter: it gives back what the session's
-// overwritten registers and old tables take. Commits go on meanwhile. Bytes are
+// overwritten registers and old tables take. Commits go on meanwhile, more slowly
+// the longer it takes: see pace. Bytes are
 // those of the session in tables; what is in memory is written to one first.
 func (h *session) Compact(ctx context.Context) (result pistore.CompactResult, err error) {
 	if h.mode == pistore.ReadOnly {
@@ -63,6 +64,8 @@ func (s *Store) compact(
 		case <-ended:
 		}
 	}()
+	s.pace.begin()
+	defer s.pace.end()
 	err = s.eng.call("compact", func() (err error) {
 		if err := s.eng.db.Flush(); err != nil {
 			return err

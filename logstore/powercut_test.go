@@ -23,7 +23,7 @@ var powerCuts = flag.Int("powercuts", 10, "rounds of each power-cut test")
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	for _, level := range bothLevels {
-		for _, sessions := range []int{1, 16} {
+		for _, sessions := range []int{1, 64} {
 			t.Run(fmt.Sprintf("%s/%d", level, sessions), func(t *testing.T) {
 				t.Parallel()
 				testPowerCut(t, level, sessions)

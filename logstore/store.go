@@ -33,6 +33,7 @@ type Store struct {
 	nextOrdinal ordinal
 
 	backups sync.Mutex // held while a backup is made
+	pace    pace
 
 	mu        sync.Mutex // guards what follows; nothing waits while holding it
 	open      map[pistore.SessionID]*openSession
