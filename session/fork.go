@@ -26,10 +26,6 @@ type ForkOptions struct {
 	Progress Progress
 }
 
-// maxForkTries bounds how often a fork of a session that is being written starts
-// again because main moved between two reads.
-const maxForkTries = 100
-
 // Fork makes a new session of a part of another, in any backend. All that it has
 // is of one moment of the source, which is only read, and keeps its ids, seqs and
 // times: entries, the leaves and configurations of lanes, facts, registers of
@@ -53,31 +49,26 @@ func Fork(ctx context.Context, src pistore.Storage, dst pistore.Backend, o ForkO
 	return c, wrap("fork", err)
 }
 
-// errMoved: what was read beside the export is newer than it.
-var errMoved = errors.New("the session moved")
-
 // forked yields the rows of a fork.
 func forked(ctx context.Context, src pistore.Storage, o ForkOptions) iter.Seq2[pistore.Row, error] {
 	return func(yield func(pistore.Row, error) bool) {
-		for range maxForkTries {
-			f := &fork{ForkOptions: o, ctx: ctx, src: src, yield: yield}
-			err := f.run()
-			if err == errMoved {
-				continue
-			}
-			if err != nil && err != errLeft {
-				yield(nil, err)
-			}
-			return
+		f := &fork{ForkOptions: o, ctx: ctx, src: src, yield: yield}
+		err := error(nil)
+		if o.Tree {
+			err = f.copyTree()
+		} else {
+			err = f.copyPath()
 		}
-		yield(nil, fmt.Errorf("%w: main moved %d times while it was looked at", pistore.ErrBusy, maxForkTries))
+		if err != nil && err != errLeft {
+			yield(nil, err)
+		}
 	}
 }
 
 // errLeft: nobody takes rows any more.
 var errLeft = errors.New("left")
 
-// fork makes one pass over the source.
+// fork makes the rows of a fork.
 type fork struct {
 	ForkOptions
 	ctx   context.Context
@@ -93,7 +84,15 @@ type fork struct {
 	hasState bool
 }
 
-func (f *fork) run() error {
+func (f *fork) put(row pistore.Row) error {
+	if !f.yield(row, nil) {
+		return errLeft
+	}
+	return nil
+}
+
+// copyTree copies as it reads.
+func (f *fork) copyTree() error {
 	for row, err := range f.src.Export(f.ctx) {
 		if err != nil {
 			return err
@@ -101,69 +100,69 @@ func (f *fork) run() error {
 		keep := true
 		switch r := row.(type) {
 		case pistore.Header:
-			row, err = f.header(r)
-		case pistore.Entry:
-			keep = f.Tree || f.copied(r.Seq)
+			row = f.header(r)
 		case pistore.UsageRow:
 			keep = false
 		case pistore.Register:
 			row, keep, err = f.register(r)
 		}
+		if err == nil && keep {
+			err = f.put(row)
+		}
 		if err != nil {
 			return err
-		}
-		if keep && !f.yield(row, nil) {
-			return errLeft
 		}
 	}
 	return f.end()
 }
 
-// header fixes what is copied, by the snapshot that the header opens: whatever
-// is read beside it must not be newer.
-func (f *fork) header(h pistore.Header) (pistore.Row, error) {
-	f.next = h.NextSeq
-	if !f.Tree {
-		if err := f.findPath(); err != nil {
-			return nil, err
+// copyPath first reads the registers, which tell where main stood at that moment,
+// and then the path, which nobody changes any more.
+func (f *fork) copyPath() error {
+	var header pistore.Row
+	var cells []pistore.Register
+	f.leaf = f.At
+	for row, err := range f.src.Export(f.ctx) {
+		if err != nil {
+			return err
+		}
+		switch r := row.(type) {
+		case pistore.Header:
+			header = f.header(r)
+		case pistore.Register:
+			if cells = append(cells, r); r.Address() == mainLeaf && f.At == "" && f.Before == "" {
+				f.leaf, err = registers.DecodeLaneLeaf(r.Value)
+			}
+			if err != nil {
+				return New(f.src).corrupt(r.Namespace, r.Key, 21, err.Error())
+			}
 		}
 	}
-	h.Info.ParentSessionID, h.Info.LegacyParentPath, h.Info.Generation = h.Info.ID, "", ""
-	h.Info.ID = f.ID
-	if f.CreatedAt != 0 {
-		h.Info.CreatedAt = f.CreatedAt
+	if err := f.findPath(); err != nil {
+		return err
 	}
-	return h, nil
+	if err := f.put(header); err != nil {
+		return err
+	}
+	return f.merge(cells)
 }
 
+var mainLeaf = pistore.Address{Namespace: registers.LaneLeafNS, Key: registers.MainLane}
+
+// findPath walks from the leaf to the root.
 func (f *fork) findPath() error {
-	start := f.At
+	start := f.leaf
 	if f.Before != "" {
 		start = f.Before
 	}
 	if start == "" {
-		at, err := f.src.Registers(f.ctx, []pistore.Address{{Namespace: registers.LaneLeafNS, Key: registers.MainLane}})
-		if err != nil || len(at) == 0 {
-			return err
-		}
-		if at[0].Seq >= f.next {
-			return errMoved
-		}
-		if start, err = registers.DecodeLaneLeaf(at[0].Value); err != nil {
-			return New(f.src).corrupt(at[0].Namespace, at[0].Key, 21, err.Error())
-		}
-	}
-	if start == "" {
 		return nil
 	}
-	f.leaf = start
 	for e, err := range f.src.Branch(f.ctx, pistore.BranchQuery{Start: start, StructureOnly: true}) {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case e.Seq >= f.next:
-			return errMoved
-		case e.ID == f.Before:
+		}
+		if e.ID == f.Before {
 			f.leaf = e.ParentID
 			continue
 		}
@@ -173,8 +172,56 @@ func (f *fork) findPath() error {
 	return nil
 }
 
-// copied reports whether the entry of a seq is on the path.
+// merge yields the registers and the entries of the path by seq.
+func (f *fork) merge(cells []pistore.Register) error {
+	upTo := func(seq pistore.Seq) error {
+		for len(cells) > 0 && cells[0].Seq < seq {
+			r, keep, err := f.register(cells[0])
+			if err == nil && keep {
+				err = f.put(r)
+			}
+			if err != nil {
+				return err
+			}
+			cells = cells[1:]
+		}
+		return nil
+	}
+	if f.leaf != "" {
+		for e, err := range f.src.Branch(f.ctx, pistore.BranchQuery{Start: f.leaf, Order: pistore.Reversed}) {
+			if err == nil {
+				err = upTo(e.Seq)
+			}
+			if err == nil {
+				err = f.put(e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if err := upTo(pistore.MaxSeq + 1); err != nil {
+		return err
+	}
+	return f.end()
+}
+
+// header is the source's with the fork's own name.
+func (f *fork) header(h pistore.Header) pistore.Row {
+	f.next = h.NextSeq
+	h.Info.ParentSessionID, h.Info.LegacyParentPath, h.Info.Generation = h.Info.ID, "", ""
+	h.Info.ID = f.ID
+	if f.CreatedAt != 0 {
+		h.Info.CreatedAt = f.CreatedAt
+	}
+	return h
+}
+
+// copied reports whether the entry of a seq is.
 func (f *fork) copied(seq pistore.Seq) bool {
+	if f.Tree {
+		return seq < f.next
+	}
 	_, ok := slices.BinarySearch(f.path, seq)
 	return ok
 }
@@ -215,7 +262,7 @@ func (f *fork) labels(target pistore.ID) (bool, error) {
 		if errors.Is(err, pistore.ErrNotFound) {
 			return false, nil
 		}
-		return err == nil && e.Seq < f.next && (f.Tree || f.copied(e.Seq)), err
+		return err == nil && f.copied(e.Seq), err
 	}
 	return false, nil
 }
@@ -234,8 +281,8 @@ func (f *fork) end() error {
 		if r.there {
 			continue
 		}
-		if !f.yield(pistore.Register{Namespace: r.namespace, Key: registers.MainLane, Value: r.value, Seq: next}, nil) {
-			return errLeft
+		if err := f.put(pistore.Register{Namespace: r.namespace, Key: registers.MainLane, Value: r.value, Seq: next}); err != nil {
+			return err
 		}
 		next++
 	}
