@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"jsonl"},
 	{"sqlite", "postgres"},
 	{"session"},
-	{"search"},
+	{"search", "backup"},
 	{"verify"},
 	{"provider", "tool"},
 	{"harness"},
@@ -41,6 +41,7 @@ var layers = [][]string{
 // library. A row that is not here imports neither more nor less than nothing.
 var outside = map[string][]string{
 	"logstore":    {"github.com/cockroachdb/pebble/v2", "github.com/klauspost/compress", "github.com/vmihailenco/msgpack/v5", "golang.org/x/sys"},
+	"backup":      {"github.com/klauspost/compress"},
 	"tool":        {"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/sys", "golang.org/x/text"},
 	"search":      {"modernc.org/sqlite"},
 	"conformance": {"github.com/google/go-cmp"},

@@ -21,9 +21,9 @@ type ConvertOptions struct {
 // the whole. An id that dst has already is ErrDuplicateID; digests that differ
 // are a [*DigestError]. After any error dst holds no copy.
 func Convert(ctx context.Context, src pistore.Storage, dst pistore.Backend, o ConvertOptions) (Copied, error) {
-	if err := undamaged(ctx, src); err != nil {
+	if err := Undamaged(ctx, src); err != nil {
 		return Copied{}, wrap("convert", err)
 	}
-	c, err := copyRows(ctx, src.Export(ctx), dst, o.Progress)
+	c, err := Copy(ctx, src.Export(ctx), dst, o.Progress)
 	return c, wrap("convert", err)
 }

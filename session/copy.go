@@ -43,7 +43,9 @@ func (e *DigestError) Error() string {
 // Is reports whether target is ErrCorrupt.
 func (e *DigestError) Is(target error) bool { return target == pistore.ErrCorrupt }
 
-func undamaged(ctx context.Context, src pistore.Storage) error {
+// Undamaged returns the first damage that a session finds in itself, where it is
+// a [pistore.Verifier].
+func Undamaged(ctx context.Context, src pistore.Storage) error {
 	v, ok := pistore.Find[pistore.Verifier](src)
 	if !ok {
 		return nil
@@ -59,9 +61,10 @@ func undamaged(ctx context.Context, src pistore.Storage) error {
 	return nil
 }
 
-// copyRows loads rows into a new session of dst, reads it back and compares
-// digests. After any error dst holds no copy.
-func copyRows(ctx context.Context, rows iter.Seq2[pistore.Row, error], dst pistore.Backend, progress Progress) (Copied, error) {
+// Copy loads rows into a new session of dst, reads it back and compares digests,
+// whatever it is that makes the rows. After any error dst holds no copy. Digests
+// that differ are a [*DigestError].
+func Copy(ctx context.Context, rows iter.Seq2[pistore.Row, error], dst pistore.Backend, progress Progress) (Copied, error) {
 	c, err := hashed(progress, func(tee rowFilter) (pistore.Info, error) { return dst.Load(ctx, tee(rows)) })
 	if err != nil {
 		return Copied{}, err

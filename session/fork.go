@@ -42,10 +42,10 @@ func Fork(ctx context.Context, src pistore.Storage, dst pistore.Backend, o ForkO
 	case o.At != "" && o.Before != "", o.Tree && (o.At != "" || o.Before != ""):
 		return Copied{}, wrap("fork", fmt.Errorf("%w: a fork is of the tree, at an entry, or before one", pistore.ErrInvalid))
 	}
-	if err := undamaged(ctx, src); err != nil {
+	if err := Undamaged(ctx, src); err != nil {
 		return Copied{}, wrap("fork", err)
 	}
-	c, err := copyRows(ctx, forked(ctx, src, o), dst, o.Progress)
+	c, err := Copy(ctx, forked(ctx, src, o), dst, o.Progress)
 	return c, wrap("fork", err)
 }
 

@@ -12,7 +12,7 @@ import (
 
 // plan looks at the whole session before the first row is made.
 func (r *rewriter) plan() error {
-	if err := undamaged(r.ctx, r.old); err != nil {
+	if err := Undamaged(r.ctx, r.old); err != nil {
 		return err
 	}
 	if err := r.findUsers(); err != nil {
