@@ -4,26 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 
 	"pistore"
-	"pistore/logstore"
 	"pistore/session"
 	"pistore/verify"
 )
 
 var convertCommand = command{
 	name: "convert", args: "SRC DST [flags]",
-	short: "copy a session into a logstore, and compare",
-	long: `Copies a session file, or a session of a logstore, into the logstore folder
-DST, which is made if it is not there. Ids, seqs and times are kept, and every
-row of the copy is read back and compared. SRC is not changed. A SRC in which
-"pistore verify" finds an error is refused, and so is a session that DST has
-already; a conversion that fails leaves nothing behind.`,
-	examples: []string{"pistore convert session.jsonl ./store", "pistore convert './old#0195c8d1-52a1-7c3e-8f00-1234567890ab' ./store --json"},
+	short: "copy a session into another store, and compare",
+	long: `Copies a session of any store into DST: a new session file if that ends in
+.jsonl, else a logstore folder, which is made if it is not there. Ids, seqs and
+times are kept, and every row of the copy is read back and compared. SRC is not
+changed. A SRC in which "pistore verify" finds an error is refused, and so is a
+session that DST has already; a conversion that fails leaves nothing behind.`,
+	examples: []string{"pistore convert session.jsonl ./store", "pistore convert ./store new.jsonl", "pistore convert './old#0195c8d1-52a1-7c3e-8f00-1234567890ab' ./store --json"},
 	run:      runConvert,
 }
 
@@ -46,18 +43,14 @@ func runConvert(ctx context.Context, in *invocation) (err error) {
 	if len(rest) != 2 || rest[0] == "" || rest[1] == "" {
 		return usageError(fmt.Sprintf("convert takes SRC and DST, not %s; see \"pistore help convert\"", count(int64(len(rest)), "argument", "arguments")))
 	}
-	place, id, err := splitStore(rest[1])
-	if err != nil {
-		return err
-	}
-	if id != "" {
-		return usageError("DST is a folder without #SESSION: the session keeps its id")
-	}
 	src, err := openSession(ctx, rest[0])
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, src.close()) }()
+	if src.sameStore(rest[1]) {
+		return usageError("SRC and DST are the same store")
+	}
 	stop := in.progress("checking")
 	checked, err := src.check(ctx, verify.Options{})
 	stop()
@@ -67,7 +60,7 @@ func runConvert(ctx context.Context, in *invocation) (err error) {
 	case !checked.OK:
 		return &exitError{exitFindings, fmt.Errorf("%s has faults and is not converted; \"pistore verify\" lists them%s", src.place, firstError(checked.Faults))}
 	}
-	made, err := convertInto(ctx, in, src, place)
+	made, err := convertInto(ctx, in, src, rest[1])
 	if err != nil {
 		return err
 	}
@@ -78,7 +71,7 @@ func runConvert(ctx context.Context, in *invocation) (err error) {
 	if in.json {
 		return in.out.object(r)
 	}
-	printConverted(in.out, r, place)
+	printConverted(in.out, r, rest[1])
 	return nil
 }
 
@@ -104,96 +97,26 @@ func printConverted(p *paper, r convertReport, place string) {
 	}
 }
 
-// convertInto copies a session into a logstore folder. What it makes of the
-// folder goes again if it fails.
-func convertInto(ctx context.Context, in *invocation, src *opened, place string) (made session.Copied, err error) {
-	undo, err := prepare(src, place)
+// convertInto copies a session.
+func convertInto(ctx context.Context, in *invocation, src *opened, arg string) (made session.Copied, err error) {
+	d, err := openDestination(arg)
 	if err != nil {
 		return made, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, undo())
-		}
-	}()
-	db, err := logstore.Open(place, logstore.Options{Durability: pistore.Power})
-	if err != nil {
-		return made, refused(place, err)
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	defer func() { err = d.close(ctx, err) }()
 	var rows atomic.Int64
 	stop := in.progressOf(func() string { return "copying, " + count(rows.Load(), "row", "rows") })
 	defer stop()
-	made, err = session.Convert(ctx, src.session, db, session.ConvertOptions{Progress: rows.Store})
-	if errors.Is(err, pistore.ErrDuplicateID) {
-		err = &exitError{exitFindings, fmt.Errorf("%s holds a session %s already; nothing was changed in it", place, src.session.Info().ID)}
-	}
-	return made, err
+	return session.Convert(ctx, src.session, d.backend, session.ConvertOptions{Progress: rows.Store})
 }
 
-// prepare looks whether a place may become or be the logstore that a conversion
-// goes into, and returns what takes away again what the conversion makes there.
-func prepare(src *opened, place string) (undo func() error, err error) {
-	none := func() error { return nil }
-	info, err := os.Stat(place)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return removeNew(place)
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", place, cause(err))
-	case !info.IsDir():
-		return nil, fmt.Errorf("%s is no folder; convert writes into a logstore folder", place)
-	}
-	if of, err := os.Stat(src.place); err == nil && os.SameFile(of, info) {
-		return nil, usageError("SRC and DST are the same store")
-	}
-	names, err := os.ReadDir(place)
+// sameStore reports whether an argument names the store that is open.
+func (o *opened) sameStore(arg string) bool {
+	place, _, err := splitStore(arg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", place, cause(err))
+		return false
 	}
-	if len(names) > 0 { // the backend judges it before it writes
-		return none, nil
-	}
-	return func() error { return empty(place) }, nil
-}
-
-// removeNew takes away a folder that does not exist yet, and those above it
-// that do not either.
-func removeNew(place string) (undo func() error, err error) {
-	place, err = filepath.Abs(place)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Lstat(place); err == nil {
-		return nil, fmt.Errorf("%s is a symbolic link to nothing", place)
-	}
-	top := place
-	for {
-		above := filepath.Dir(top)
-		if _, err := os.Lstat(above); err == nil || above == top {
-			break
-		}
-		top = above
-	}
-	return func() error {
-		if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) {
-			// Folders above it may have been made all the same.
-			for at := filepath.Dir(place); len(at) >= len(top); at = filepath.Dir(at) {
-				if os.Remove(at) != nil && at == top {
-					break
-				}
-			}
-			return nil
-		}
-		return os.RemoveAll(top)
-	}, nil
-}
-
-// empty takes everything out of a folder that was empty before.
-func empty(dir string) error {
-	names, err := os.ReadDir(dir)
-	for _, n := range names {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, n.Name())))
-	}
-	return err
+	a, err1 := os.Stat(o.place)
+	b, err2 := os.Stat(place)
+	return err1 == nil && err2 == nil && os.SameFile(a, b)
 }

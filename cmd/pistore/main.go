@@ -47,6 +47,11 @@ var commands = []command{
 	compactCommand,
 	repairCommand,
 	convertCommand,
+	forkCommand,
+	rewriteCommand,
+	deleteCommand,
+	backupCommand,
+	restoreCommand,
 	lsCommand,
 	searchCommand,
 	usageCommand,
@@ -111,7 +116,7 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	case flushed != nil:
 		err = &exitError{exitFindings, flushed}
 	case err != nil && ctx.Err() != nil:
-		err = &exitError{exitFindings, errors.New("interrupted")}
+		err = &exitError{exitFindings, interrupted(err)}
 	}
 	return report(stderr, c.name, err)
 }

@@ -159,6 +159,8 @@ func cause(err error) error {
 func refused(place string, err error) error {
 	advice := ""
 	switch {
+	case errors.Is(err, pistore.ErrNotFound):
+		return fmt.Errorf("%s is a logstore whose making was cut short; it holds nothing, and what puts a session into it goes on with it", place)
 	case errors.Is(err, pistore.ErrLocked):
 		advice = "; look again when that process has closed it"
 	case errors.Is(err, pistore.ErrBusy):

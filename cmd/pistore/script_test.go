@@ -29,6 +29,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mkstore": scriptStore, "mkfile": scriptFile, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip, "hold": scriptHold,
 			"torn": scriptTorn, "everywhere": scriptEverywhere, "brief": scriptBrief, "unchanged": scriptUnchanged, "private": scriptPrivate, "scramble": scriptScramble,
+			"cut": scriptCut, "gone": scriptGone,
 		},
 	})
 }
@@ -71,6 +72,26 @@ func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	text[len(text)/3] ^= 1
 	ts.Check(os.WriteFile(names[0], text, 0o600))
+}
+
+// scriptCut takes the last byte off a file: cut FILE.
+func scriptCut(ts *testscript.TestScript, _ bool, args []string) {
+	text := ts.ReadFile(args[0])
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text[:len(text)-1]), 0o600))
+}
+
+// scriptGone checks that no file of a folder has a text: gone TEXT FOLDER.
+func scriptGone(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(filepath.WalkDir(ts.MkAbs(args[1]), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || filepath.Ext(path) == ".script" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), args[0]) {
+			return fmt.Errorf("%s has %q", path, args[0])
+		}
+		return err
+	}))
 }
 
 // scriptExits runs a command that ends with a code: exits CODE pistore ….
