@@ -13,9 +13,8 @@ var deleteCommand = command{
 	short: "remove a session for good",
 	long: `Removes a session from a logstore, or a session file with the original that an
 upgrade has kept beside it. It asks first. What is no session is not touched, and
-neither is one that somebody has open for writing.
-  --yes  do not ask`,
-	examples: []string{"pistore delete './store#0195c8d1-52a1-7c3e-8f00-1234567890ab'", "pistore delete session.jsonl --yes"},
+neither is one that somebody has open for writing.`,
+	examples: []string{"pistore delete './store#0195c8d1-52a1-7c3e-8f00-1234567890ab' --yes", "pistore delete session.jsonl --yes"},
 	run:      runDelete,
 }
 
@@ -26,7 +25,7 @@ type deleteReport struct {
 }
 
 func runDelete(ctx context.Context, in *invocation) (err error) {
-	yes := in.flags.Bool("yes", false, "")
+	yes := in.flags.Bool("yes", false, "do not ask")
 	arg, err := in.parseStore()
 	if err != nil {
 		return err

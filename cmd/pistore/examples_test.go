@@ -27,6 +27,11 @@ func TestExamples(t *testing.T) {
 // exampleSession is the session that examples name.
 const exampleSession = "0195c8d1-52a1-7c3e-8f00-1234567890ab"
 
+// made reports whether an example makes the store that it names.
+func made(line string) bool {
+	return strings.Contains(line, "restore") || strings.Contains(line, "convert") && !strings.Contains(line, "convert ./store")
+}
+
 func runExample(t *testing.T, line string) {
 	dir := t.TempDir()
 	deep := filepath.Join(dir, ".pi", "agent", "sessions", "--w--")
@@ -37,8 +42,14 @@ func runExample(t *testing.T, line string) {
 		}
 	}
 	for _, name := range []string{"store", "old"} {
-		if err == nil && strings.Contains(line, "./"+name) && !(name == "store" && strings.Contains(line, "convert")) {
+		if err == nil && strings.Contains(line, "./"+name) && !(name == "store" && made(line)) {
 			err = makeStore(filepath.Join(dir, name), []string{exampleSession + "=tree"})
+		}
+	}
+	if err == nil && strings.Contains(line, "restore store.backup") {
+		from := filepath.Join(dir, "from")
+		if err = makeStore(from, []string{exampleSession + "=tree"}); err == nil {
+			mustRun(t, "backup", from, filepath.Join(dir, "store.backup"))
 		}
 	}
 	if err != nil {
@@ -52,5 +63,13 @@ func runExample(t *testing.T, line string) {
 	c.Env = append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// mustRun runs the program in a process of its own.
+func mustRun(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("pistore", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
 	}
 }

@@ -18,12 +18,8 @@ var forkCommand = command{
 ends in .jsonl, else a logstore folder, which may be STORE itself. By default it
 gets the path that the lane main stands on. Facts, documents that are to be
 copied, and registers of applications come along; what is open or queued does
-not, and the ledger starts at zero. STORE is not changed.
-  --at ID      the path that ends with an entry
-  --before ID  the path that ends in front of an entry
-  --tree       all branches, with all lanes
-  --id NEW     the id of the new session; else one is made`,
-	examples: []string{"pistore fork session.jsonl ./store", "pistore fork ./store other.jsonl --before 0195c8d1-52a1-7c3e-8f00-1234567890ab"},
+not, and the ledger starts at zero. STORE is not changed.`,
+	examples: []string{"pistore fork session.jsonl ./store", "pistore fork ./store new.jsonl --before 0195c8d1-0000-7000-8000-000000000006"},
 	run:      runFork,
 }
 
@@ -37,10 +33,10 @@ type forkReport struct {
 }
 
 func runFork(ctx context.Context, in *invocation) (err error) {
-	at := in.flags.String("at", "", "")
-	before := in.flags.String("before", "", "")
-	tree := in.flags.Bool("tree", false, "")
-	id := in.flags.String("id", "", "")
+	at := in.flags.String("at", "", "the path that ends with the entry `ID`")
+	before := in.flags.String("before", "", "the path that ends in front of the entry `ID`")
+	tree := in.flags.Bool("tree", false, "all branches, with all lanes")
+	id := in.flags.String("id", "", "the `NEW` id of the fork; else one is made")
 	rest, err := in.parse()
 	if err != nil {
 		return err

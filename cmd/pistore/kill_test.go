@@ -93,13 +93,6 @@ func TestKilledCommands(t *testing.T) {
 	}
 }
 
-func mustRun(t *testing.T, args ...string) {
-	t.Helper()
-	if out, err := exec.Command("pistore", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", args, err, out)
-	}
-}
-
 func (c killed) run(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -20,15 +20,14 @@ var restoreCommand = command{
 	long: `Makes the sessions of a backup in DST: a new session file if that ends in .jsonl,
 else a logstore folder, which is made if it is not there. A file holds one
 session. Ids, seqs and times are kept; the generation is a new one. The whole
-backup is checked first: nothing is made of one that is cut short or damaged.
-  --session ID  only that session; may be given several times`,
+backup is checked first: nothing is made of one that is cut short or damaged.`,
 	examples: []string{"pistore restore store.backup ./store", "pistore restore store.backup one.jsonl --session 0195c8d1-52a1-7c3e-8f00-1234567890ab"},
 	run:      runRestore,
 }
 
 func runRestore(ctx context.Context, in *invocation) (err error) {
-	var wanted texts
-	in.flags.Var(&wanted, "session", "")
+	var wanted words
+	in.flags.Var(&wanted, "session", "only the session `ID`; may be repeated")
 	rest, err := in.parse()
 	if err != nil {
 		return err

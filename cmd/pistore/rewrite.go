@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 
 	"pistore"
@@ -20,12 +19,8 @@ compactions retain, in the input of a summary, in registers, are erased with it,
 and so are its label and the original that an upgrade has kept. Summaries that
 were made of it in their own words are listed, and are erased by naming them. An
 abandoned branch is one that no lane, no open operation and no label leads to.
-Ids, seqs, times and the ledger stay. It asks first.
-  --erase ID        an entry whose content goes; may be given several times
-  --drop-abandoned  remove abandoned branches
-  --dry-run         tell what would go, and change nothing
-  --yes             do not ask`,
-	examples: []string{"pistore rewrite session.jsonl --erase 0195c8d1-52a1-7c3e-8f00-1234567890ab", "pistore rewrite ./store --drop-abandoned --dry-run"},
+Ids, seqs, times and the ledger stay. It asks first.`,
+	examples: []string{"pistore rewrite session.jsonl --erase 0195c8d1-0000-7000-8000-000000000006 --yes", "pistore rewrite ./store --drop-abandoned --dry-run"},
 	run:      runRewrite,
 }
 
@@ -57,22 +52,12 @@ func reportOfRewrite(r session.Rewritten, dry bool) rewriteReport {
 	return v
 }
 
-// texts is a flag that may be given several times.
-type texts []string
-
-func (t *texts) String() string { return strings.Join(*t, " ") }
-
-func (t *texts) Set(s string) error {
-	*t = append(*t, s)
-	return nil
-}
-
 func runRewrite(ctx context.Context, in *invocation) error {
-	var erase texts
-	in.flags.Var(&erase, "erase", "")
-	drop := in.flags.Bool("drop-abandoned", false, "")
-	dry := in.flags.Bool("dry-run", false, "")
-	yes := in.flags.Bool("yes", false, "")
+	var erase words
+	in.flags.Var(&erase, "erase", "an entry `ID` whose content goes; may be repeated")
+	drop := in.flags.Bool("drop-abandoned", false, "remove abandoned branches")
+	dry := in.flags.Bool("dry-run", false, "tell what would go, and change nothing")
+	yes := in.flags.Bool("yes", false, "do not ask")
 	arg, err := in.parseStore()
 	if err != nil {
 		return err
