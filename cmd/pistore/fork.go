@@ -89,7 +89,7 @@ func runFork(ctx context.Context, in *invocation) (err error) {
 
 // entryID finds an entry by its id, by that of the file, or by the end of it.
 func (o *opened) entryID(ctx context.Context, text string) (pistore.ID, error) {
-	v, err := takeSurvey(ctx, o.session)
+	v, err := takeSurvey(ctx, o.session, false)
 	if err != nil {
 		return "", refused(o.place, err)
 	}
