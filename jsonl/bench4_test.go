@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"pistore"
+	"pistore/verify"
 )
 
 // turnTx is a commit of an agent's turn: an answer of some size, its usage, the
@@ -59,43 +60,106 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkReplay opens sessions of turns, with payloads in memory and on disk.
-func BenchmarkReplay(b *testing.B) {
-	for _, c := range []struct{ turns, size int }{{10_000, 1000}, {2_000, 20_000}} {
-		dir := b.TempDir()
-		folder := NewFolder(dir, Options{NoCompactOnOpen: true})
-		st, err := folder.Create(b.Context(), pistore.Info{ID: storyID})
-		if err != nil {
+// turnsFile makes a session of turns and returns its file.
+func turnsFile(b *testing.B, turns, size int) (path string, bytes int64) {
+	b.Helper()
+	folder := NewFolder(b.TempDir(), Options{NoCompactOnOpen: true})
+	st, err := folder.Create(b.Context(), pistore.Info{ID: storyID})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for n := range turns {
+		if _, err := st.Commit(b.Context(), turnTx(n, size)); err != nil {
 			b.Fatal(err)
-		}
-		for n := range c.turns {
-			if _, err := st.Commit(b.Context(), turnTx(n, c.size)); err != nil {
-				b.Fatal(err)
-			}
-		}
-		path, err := folder.find(storyID)
-		if err == nil {
-			err = folder.Close()
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		file, err := os.Stat(path)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for name, onDisk := range map[string]int64{"memory": -1, "disk": 1} {
-			b.Run(fmt.Sprintf("%d turns of %d bytes/%s", c.turns, c.size, name), func(b *testing.B) {
-				b.SetBytes(file.Size())
-				b.ReportAllocs()
-				for b.Loop() {
-					f, err := OpenFile(b.Context(), path, pistore.ReadOnly, Options{DiskPayloadBytes: onDisk})
-					if err != nil {
-						b.Fatal(err)
-					}
-					f.Close()
-				}
-			})
 		}
 	}
+	if path, err = folder.find(storyID); err == nil {
+		err = folder.Close()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return path, sizeOf(b, path)
+}
+
+func sizeOf(b *testing.B, path string) int64 {
+	b.Helper()
+	st, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return st.Size()
+}
+
+// BenchmarkReplay opens sessions of turns: one of each number with the defaults,
+// and others with payloads in memory and on disk.
+func BenchmarkReplay(b *testing.B) {
+	for _, c := range []struct {
+		name        string
+		turns, size int
+		onDisk      int64
+	}{
+		{"1k turns", 1_000, 1000, 0},
+		{"10k turns", 10_000, 1000, 0},
+		{"100k turns", 100_000, 1000, 0},
+		{"10k turns in memory", 10_000, 1000, -1},
+		{"10k turns on disk", 10_000, 1000, 1},
+		{"2k long turns in memory", 2_000, 20_000, -1},
+		{"2k long turns on disk", 2_000, 20_000, 1},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			path, size := turnsFile(b, c.turns, c.size)
+			before := heap()
+			b.SetBytes(size)
+			var f *File
+			for b.Loop() {
+				if f != nil {
+					f.Close()
+				}
+				var err error
+				if f, err = OpenFile(b.Context(), path, pistore.ReadOnly, Options{DiskPayloadBytes: c.onDisk}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(heap()-before)/float64(c.turns), "heap-B/turn")
+			b.ReportMetric(float64(size)/float64(c.turns), "file-B/turn")
+			f.Close()
+		})
+	}
+}
+
+// BenchmarkVerify4 opens and verifies a session of turns.
+func BenchmarkVerify4(b *testing.B) {
+	path, size := turnsFile(b, 10_000, 1000)
+	b.SetBytes(size)
+	for b.Loop() {
+		f, err := OpenFile(b.Context(), path, pistore.ReadOnly, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if r, err := verify.Check(b.Context(), f, verify.Options{}); err != nil || r.Incomplete {
+			b.Fatal(r, err)
+		}
+		f.Close()
+	}
+}
+
+// BenchmarkCompact tells what a compaction leaves of the bytes of a turn.
+func BenchmarkCompact(b *testing.B) {
+	const turns = 10_000
+	path, size := turnsFile(b, turns, 1000)
+	f, err := OpenFile(b.Context(), path, pistore.ReadWrite, Options{NoCompactOnOpen: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	b.SetBytes(size)
+	for b.Loop() {
+		if _, err := f.Compact(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(size)/turns, "before-B/turn")
+	b.ReportMetric(float64(sizeOf(b, path))/turns, "after-B/turn")
 }
