@@ -26,6 +26,7 @@ func pages(t *testing.T) map[string]string {
 		"images":  fixture("v3/images.jsonl"),
 		"damaged": fixture("broken/missing-parent.jsonl"),
 		"errors":  fixture("v3/error-stops.jsonl"),
+		"lanes":   fixture("v4/run-lanes.jsonl"),
 		"hostile": hostileSession(t),
 		"empty":   empty,
 	}

@@ -36,6 +36,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 		c := exec.Command(filepath.Join(bin, "pistore"), words[1:]...)
 		c.Dir = place
+		c.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(bin, "cache"))
 		if out, err := c.CombinedOutput(); err != nil || len(out) == 0 {
 			t.Errorf("%s: %v\n%s", line, err, out)
 		}

@@ -335,9 +335,9 @@ func (d *document) sumTurns() map[int]*turn {
 		case model:
 			t.model += d.took(i)
 			t.answers++
+			t.calls += len(n.calls)
 		case toolResult:
 			t.tools += d.took(i)
-			t.calls++
 		}
 		if n.failed {
 			t.failed++

@@ -52,7 +52,7 @@ func (d *document) overview() overview {
 func (d *document) firstPrompt() string {
 	for i := range d.nodes {
 		if n := &d.nodes[i]; n.kind == user && n.preview != "" {
-			return oneLine(n.preview, 110)
+			return oneLine(n.preview, 90)
 		}
 	}
 	return ""

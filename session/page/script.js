@@ -100,6 +100,7 @@
         }
       }
     }
+    if (transcript.classList.length === 0) return ranges; // nothing is filtered away
     return ranges.filter((r) => shown(r.startContainer.parentElement));
   }
   // Folded text counts, text that is filtered away does not.
@@ -133,8 +134,14 @@
     tell(true);
   }
   let soon = 0;
-  input.oninput = () => { clearTimeout(soon); soon = setTimeout(find, 120); };
-  input.onkeydown = (e) => { if (e.key === "Enter") { e.preventDefault(); step(e.shiftKey ? -1 : 1); } };
+  const findNow = () => { clearTimeout(soon); soon = 0; find(); };
+  input.oninput = () => { clearTimeout(soon); soon = setTimeout(findNow, 120); found.textContent = "…"; };
+  input.onkeydown = (e) => {
+    if (e.key !== "Enter") return;
+    e.preventDefault();
+    if (soon) findNow();
+    step(e.shiftKey ? -1 : 1);
+  };
   $("find-on").onclick = () => step(1);
   $("find-back").onclick = () => step(-1);
   document.addEventListener("keydown", (e) => {

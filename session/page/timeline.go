@@ -150,8 +150,11 @@ func (a *axis) ticks() []tick {
 		x := float64(i) * chartWidth / (n - 1)
 		t := a.when(x).Time().UTC()
 		label := t.Format("15:04:05")
-		if a.at[len(a.at)-1]-a.at[0] > 3600_000 {
+		switch span := a.at[len(a.at)-1] - a.at[0]; {
+		case span > 3600_000:
 			label = t.Format("15:04")
+		case span < 10_000:
+			label = t.Format("15:04:05.000")
 		}
 		if today := t.Format("2 Jan"); today != day {
 			day = today
