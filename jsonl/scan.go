@@ -19,9 +19,10 @@ import (
 // file once from start to end; what records say of each other is resolved after
 // that, since a record may stand before the one that it names.
 type importer struct {
-	ctx  context.Context
-	src  io.ReaderAt
-	size int64
+	ctx   context.Context
+	src   io.ReaderAt
+	size  int64
+	limit int // of a line that is held
 
 	faults    collector
 	torn      int64
@@ -72,7 +73,7 @@ func (c *lineCount) add(l line) {
 
 func newImporter(ctx context.Context, src io.ReaderAt, size int64) *importer {
 	return &importer{
-		ctx: ctx, src: src, size: size, last: -1,
+		ctx: ctx, src: src, size: size, limit: maxLineBytes, last: -1,
 		types: map[string]int64{}, byID: map[string]int32{}, alias: map[string]bool{}, uses: map[string]int{},
 		targets: map[int32]int32{}, elements: map[int32]pistore.JSON{}, budget: tailFactor*size + tailBase, header: header{time: -1},
 	}
@@ -81,6 +82,7 @@ func newImporter(ctx context.Context, src io.ReaderAt, size int64) *importer {
 // scan reads every line.
 func (im *importer) scan() error {
 	lines := newLineReader(im.src, im.size)
+	lines.limit = im.limit
 	for {
 		l, ok, err := lines.next()
 		if err != nil || !ok {
@@ -114,7 +116,7 @@ func (im *importer) scan() error {
 // longLine judges a line that is too long to be held.
 func (im *importer) longLine(l line) error {
 	switch o := l.long; {
-	case !l.ended && o.solid <= maxLineBytes:
+	case !l.ended && o.solid <= int64(im.limit):
 		// What is too long is the NULs at its end.
 		l.text = make([]byte, o.solid)
 		if n, err := im.src.ReadAt(l.text, l.offset); n < len(l.text) {
@@ -126,7 +128,7 @@ func (im *importer) longLine(l line) error {
 	case !l.ended && !o.object():
 		im.tornTail(l)
 	default:
-		im.tooLarge(l, &pistore.LimitError{Limit: "line bytes", Got: l.length, Max: maxLineBytes})
+		im.tooLarge(l, &pistore.LimitError{Limit: "line bytes", Got: l.length, Max: int64(im.limit)})
 	}
 	return nil
 }
