@@ -148,6 +148,10 @@ func engineOptions(cfg engineConfig, e *engine, ends map[string]int64) *pebble.O
 				cfg.logger.Error("damaged table", "engine", "pebble", "info", info.String())
 			},
 		},
+		// Twice the engine's own: compactions share the cores with commits, and
+		// half as many of them cost a commit an eighth to a fifth less CPU time.
+		// A read looks into up to four tables of the upper level for it.
+		L0CompactionThreshold: 8,
 		// A delayed flush runs behind a timer that Close does not wait for.
 		FlushDelayDeleteRange: 0,
 		FlushDelayRangeKey:    0,
@@ -167,7 +171,8 @@ func engineOptions(cfg engineConfig, e *engine, ends map[string]int64) *pebble.O
 	}
 	opts.Experimental.CompactionScheduler = e.gate
 	// Fast compression above, zstd in the last level, where nine tenths of the
-	// bytes end up; both off the commit path.
+	// bytes end up; both off the commit path. Fast compression everywhere takes an
+	// eighth more disk and saves less CPU time than it moves from run to run.
 	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)

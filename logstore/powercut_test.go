@@ -40,7 +40,8 @@ func testPowerCut(t *testing.T, level pistore.Durability, sessions int) {
 		known := make([]int, sessions)
 		boot := uint32(1)
 		for range 1 + rng.IntN(3) { // cuts of one database
-			opts := Options{Durability: level, fs: fs, boot: boot, MemtableBytes: 1, CompressAboveBytes: -1}
+			cut := &powerCut{fs: fs, level: level}
+			opts := Options{Durability: level, fs: hookFS{fs, cut.see}, boot: boot, MemtableBytes: 1, CompressAboveBytes: -1}
 			s, err := Open("db", opts)
 			if err == nil {
 				var found []int
@@ -61,7 +62,7 @@ func testPowerCut(t *testing.T, level pistore.Durability, sessions int) {
 				break
 			}
 			whole++
-			fs, known = cutUnderLoad(t, s, fs, rng, known)
+			fs, known = cut.underLoad(t, s, rng, known)
 			boot++
 		}
 	}
@@ -84,48 +85,77 @@ func countChains(t *testing.T, s *Store, sessions int) ([]int, error) {
 	return counts, nil
 }
 
-// cutUnderLoad commits in all sessions and cuts the power somewhere in between.
-// It returns what is left and what was acknowledged before.
-func cutUnderLoad(t *testing.T, s *Store, fs *vfs.MemFS, rng *rand.Rand, known []int) (*vfs.MemFS, []int) {
+// powerCut takes what a power cut leaves, just before a log is synced, or written
+// at Process level: that is when most is on its way.
+type powerCut struct {
+	fs    *vfs.MemFS
+	level pistore.Durability
+	acked []atomic.Int64
+	total atomic.Int64
+	goal  int64 // of acknowledged commits, before which the power stays on
+	how   vfs.CrashCloneCfg
+	armed atomic.Bool
+	done  chan struct{}
+
+	left  *vfs.MemFS
+	heard []int // acknowledged before
+}
+
+func (c *powerCut) see(op fsOp) error {
+	due := "write"
+	if c.level == pistore.Power {
+		due = "sync"
+	}
+	if op.kind != "log" || op.what != due || c.total.Load() < c.goal || !c.armed.CompareAndSwap(true, false) {
+		return nil
+	}
+	for i := range c.acked {
+		c.heard[i] = int(c.acked[i].Load())
+	}
+	c.left = c.fs.CrashClone(c.how)
+	close(c.done)
+	return nil
+}
+
+// underLoad commits in all sessions and cuts the power somewhere in between. It
+// returns what is left and what was acknowledged before.
+func (c *powerCut) underLoad(t *testing.T, s *Store, rng *rand.Rand, known []int) (*vfs.MemFS, []int) {
 	t.Helper()
-	acked := make([]atomic.Int64, len(known))
-	var total atomic.Int64
+	c.acked, c.heard = make([]atomic.Int64, len(known)), make([]int, len(known))
+	c.goal, c.done = int64(1+rng.IntN(150)), make(chan struct{})
+	c.how = vfs.CrashCloneCfg{
+		UnsyncedDataPercent: []int{0, 20, 50, 80, 95, 100}[rng.IntN(6)], RNG: rand.New(rand.NewPCG(rng.Uint64(), 0)),
+	}
 	var stop atomic.Bool
-	goal := int64(1 + rng.IntN(150))
-	reached := make(chan struct{})
 	var wg sync.WaitGroup
 	size := 1 + rng.IntN(600)
+	sessions := make([]pistore.Storage, len(known))
 	for i, n := range known {
 		st, err := openOrCreate(s, sessionName(i))
 		if err != nil {
 			t.Fatal(err)
 		}
-		acked[i].Store(int64(n))
+		c.acked[i].Store(int64(n))
+		sessions[i] = st
+	}
+	c.armed.Store(true)
+	for i, n := range known {
 		wg.Go(func() {
 			for ; !stop.Load(); n++ {
-				if _, err := st.Commit(ctx, chainTx(n, size*(n%31))); err != nil {
+				if _, err := sessions[i].Commit(ctx, chainTx(n, size*(n%31))); err != nil {
 					t.Error(err)
 					return
 				}
-				acked[i].Store(int64(n + 1))
-				if total.Add(1) == goal {
-					close(reached)
-				}
+				c.acked[i].Store(int64(n + 1))
+				c.total.Add(1)
 			}
 		})
 	}
-	<-reached
-	heard := make([]int, len(known))
-	for i := range acked {
-		heard[i] = int(acked[i].Load())
-	}
-	left := fs.CrashClone(vfs.CrashCloneCfg{
-		UnsyncedDataPercent: []int{0, 20, 50, 80, 95, 100}[rng.IntN(6)], RNG: rand.New(rand.NewPCG(rng.Uint64(), 0)),
-	})
+	<-c.done
 	stop.Store(true)
 	wg.Wait()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return left, heard
+	return c.left, c.heard
 }
