@@ -41,6 +41,22 @@ type (
 	}
 )
 
+// Cataloger is a Backend that tells what its sessions are without opening them.
+// What cannot be read is yielded with its error, and does not end the listing.
+type Cataloger interface {
+	Catalog(ctx context.Context, names bool) iter.Seq2[CatalogEntry, error]
+}
+
+// CatalogEntry is one session of a catalog.
+type CatalogEntry struct {
+	Info       Info
+	Name       string // if names are asked for
+	ModifiedAt UnixMS
+	Path       string // of its file
+	SizeBytes  int64  // of its file
+	Err        error  // why it could not be read; then only Path is known
+}
+
 // CompactResult is the size of a store before and after compaction.
 type CompactResult struct{ BytesBefore, BytesAfter int64 }
 

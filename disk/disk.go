@@ -98,6 +98,9 @@ type Info struct {
 	Mode     fs.FileMode
 	Identity Identity
 	UID, GID int // -1: the platform has none
+	// ModifiedMS is when the content was changed last, in Unix milliseconds;
+	// 0: it is not kept.
+	ModifiedMS int64
 }
 
 // Identity tells whether two names or descriptors are of one file. It is

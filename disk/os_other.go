@@ -7,7 +7,7 @@ import "os"
 const noWait = 0
 
 func infoOf(st os.FileInfo) Info {
-	return Info{Size: st.Size(), Mode: st.Mode(), UID: -1, GID: -1}
+	return Info{Size: st.Size(), Mode: st.Mode(), UID: -1, GID: -1, ModifiedMS: st.ModTime().UnixMilli()}
 }
 
 // There are no locks here: a backend's own registry keeps its process apart, and

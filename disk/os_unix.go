@@ -12,7 +12,7 @@ import (
 const noWait = syscall.O_NONBLOCK
 
 func infoOf(st os.FileInfo) Info {
-	info := Info{Size: st.Size(), Mode: st.Mode(), UID: -1, GID: -1}
+	info := Info{Size: st.Size(), Mode: st.Mode(), UID: -1, GID: -1, ModifiedMS: st.ModTime().UnixMilli()}
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		info.Identity = Identity{Device: uint64(sys.Dev), Inode: uint64(sys.Ino)}
 		info.UID, info.GID = int(sys.Uid), int(sys.Gid)

@@ -147,8 +147,10 @@ func firstLine4(src io.ReaderAt, start, size int64) (header4, error) {
 // reads backwards to the newest record that says, and looks at the text of few
 // lines beside that one, so that its memory is that of one line. It does not
 // judge the file.
-func ReadName(ctx context.Context, path string) (string, error) {
-	f, size, err := openRegular(disk.OS, path)
+func ReadName(ctx context.Context, path string) (string, error) { return nameAt(ctx, disk.OS, path) }
+
+func nameAt(ctx context.Context, fs disk.FS, path string) (string, error) {
+	f, size, err := openRegular(fs, path)
 	if err != nil {
 		return "", err
 	}
@@ -180,7 +182,7 @@ func readName(ctx context.Context, src io.ReaderAt, size int64) (string, error) 
 // searchName looks backwards for the newest line with a mark of which in tells a
 // name.
 func searchName(ctx context.Context, src io.ReaderAt, size int64, mark []byte, in func(line []byte) (string, bool)) (string, error) {
-	buf := make([]byte, readChunk+len(mark))
+	buf := make([]byte, min(readChunk, size)+int64(len(mark)))
 	var hits []int64
 	// Lines from skipped on are looked at already.
 	for end, skipped := size, size; end > 0; {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -115,39 +116,99 @@ func nameless(l Listed) int {
 	return 0
 }
 
-// BackendRepo returns the sessions of a backend as a repository. Names cost a
-// look at one register each.
-func BackendRepo(b pistore.Backend) Repo { return backendRepo{b} }
+// BackendRepo returns the sessions of a backend as a repository. One that is a
+// [pistore.Cataloger] is not opened session by session to list them; in others
+// the newest entry and the name cost a look each.
+func BackendRepo(b pistore.Backend) *Sessions { return &Sessions{b} }
 
-type backendRepo struct{ backend pistore.Backend }
+// Sessions are the sessions of a backend.
+type Sessions struct{ backend pistore.Backend }
 
-func (r backendRepo) List(ctx context.Context, q ListQuery) (Listing, error) {
+// Create makes a session with the lane main, open for writing.
+func (r *Sessions) Create(ctx context.Context, info pistore.Info) (*Session, error) {
+	s, err := r.backend.Create(ctx, info)
+	if err != nil {
+		return nil, wrap("create", err)
+	}
+	return opening(ctx, s)
+}
+
+// Open opens a session; its errors are those of the backend.
+func (r *Sessions) Open(ctx context.Context, id pistore.SessionID, mode pistore.Mode) (*Session, error) {
+	s, err := r.backend.Open(ctx, id, mode)
+	if err != nil {
+		return nil, wrap("open", err)
+	}
+	return opening(ctx, s)
+}
+
+func opening(ctx context.Context, storage pistore.Storage) (*Session, error) {
+	s, err := Open(ctx, storage)
+	if err != nil {
+		return nil, errors.Join(err, storage.Close())
+	}
+	return s, nil
+}
+
+// Delete removes a session that nobody has open for writing.
+func (r *Sessions) Delete(ctx context.Context, id pistore.SessionID) error {
+	return wrap("delete", r.backend.Delete(ctx, id))
+}
+
+// Fork makes a new session beside the one that it is made of; [Fork] goes to
+// another place.
+func (r *Sessions) Fork(ctx context.Context, id pistore.SessionID, o ForkOptions) (c Copied, err error) {
+	src, err := r.backend.Open(ctx, id, pistore.ReadOnly)
+	if err != nil {
+		return Copied{}, wrap("fork", err)
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	return Fork(ctx, src, r.backend, o)
+}
+
+// List is part of [Repo].
+func (r *Sessions) List(ctx context.Context, q ListQuery) (Listing, error) {
 	var l Listing
-	for info, err := range r.backend.List(ctx) {
-		if err != nil {
-			return Listing{}, wrap("list", err)
-		}
-		if !q.keeps(info) {
-			continue
-		}
-		listed, err := r.look(ctx, info, q.Names)
+	for e, err := range r.entries(ctx, q) {
 		switch {
-		case err == nil:
-			l.Sessions = append(l.Sessions, listed)
-		case ctx.Err() != nil:
+		case err != nil:
+			return Listing{}, wrap("list", err)
+		case e.Err != nil && ctx.Err() != nil:
 			return Listing{}, ctx.Err()
-		case errors.Is(err, pistore.ErrNotFound): // deleted meanwhile
-		default:
-			l.skip(string(info.ID), err)
+		case errors.Is(e.Err, pistore.ErrNotFound): // deleted meanwhile
+		case e.Err != nil:
+			l.skip(e.Path, e.Err)
+		case q.keeps(e.Info):
+			l.Sessions = append(l.Sessions, Listed{e.Info, e.Name, e.ModifiedAt, e.Path, e.SizeBytes})
 		}
 	}
 	l.sort(q.Order)
 	return l, nil
 }
 
+// entries yields the catalog of a backend, or makes one.
+func (r *Sessions) entries(ctx context.Context, q ListQuery) iter.Seq2[pistore.CatalogEntry, error] {
+	if c, ok := r.backend.(pistore.Cataloger); ok {
+		return c.Catalog(ctx, q.Names)
+	}
+	return func(yield func(pistore.CatalogEntry, error) bool) {
+		for info, err := range r.backend.List(ctx) {
+			e := pistore.CatalogEntry{Info: info}
+			if err == nil && q.keeps(info) {
+				if e, e.Err = r.look(ctx, info, q.Names); e.Err != nil {
+					e.Path = string(info.ID)
+				}
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // look reads of a session what its header does not say.
-func (r backendRepo) look(ctx context.Context, info pistore.Info, names bool) (l Listed, err error) {
-	l = Listed{Info: info, ModifiedAt: info.CreatedAt}
+func (r *Sessions) look(ctx context.Context, info pistore.Info, names bool) (l pistore.CatalogEntry, err error) {
+	l = pistore.CatalogEntry{Info: info, ModifiedAt: info.CreatedAt}
 	s, err := r.backend.Open(ctx, info.ID, pistore.ReadOnly)
 	if err != nil {
 		return l, fmt.Errorf("open: %w", err)
