@@ -103,7 +103,7 @@ func TestFishCompletes(t *testing.T) {
 func TestZshReads(t *testing.T) {
 	dir := scriptOf(t, "zsh")
 	text := string(must[[]byte](t)(os.ReadFile(filepath.Join(dir, "script"))))
-	for _, want := range []string{"'--by[what to break it down by; days are those of UTC]:value:(model tool lane day)'", "'verify:check every invariant, by number'", "'--out[the new file FILE, which must not be there yet]:FILE:_files'"} {
+	for _, want := range []string{"'--by[what to break it down by; days are those of UTC]:value:(model tool lane day)'", "'verify:check every invariant, by number'", "'--out[the new FILE or folder, which must not be there yet]:FILE:_files'"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing", want)
 		}

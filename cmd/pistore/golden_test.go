@@ -105,7 +105,12 @@ func TestFileJSON(t *testing.T) {
 	if err := os.WriteFile(copied, must[[]byte](t)(os.ReadFile(worn)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	store := filepath.Join(t.TempDir(), "store")
+	if err := makeStore(store, []string{"a=tree"}); err != nil {
+		t.Fatal(err)
+	}
 	for name, args := range map[string][]string{
+		"repair-store.json":         {"repair", store, "--out", filepath.Join(t.TempDir(), "out"), "--json"},
 		"inspect-file-4.json":       {"inspect", worn, "--json"},
 		"verify-file-4.json":        {"verify", worn, "--json"},
 		"inspect-file-values.json":  {"inspect", filepath.Join(sessionsDir, "v4", "open-retry.jsonl"), "--json"},

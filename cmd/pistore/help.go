@@ -86,7 +86,7 @@ func printHelp(p *paper) {
 	p.line(bold("pistore"), plain(" shows, checks and converts the stores of agent runs"))
 	p.blank()
 	for _, c := range commands {
-		p.line(plain("  "), bold(pad(c.name, 12)), plain(c.short))
+		p.line(plain("  "), bold(pad(c.name, 16)), plain(c.short))
 	}
 	p.blank()
 	p.line(plain("  STORE is a session file (our own, or of the Pi coding agent), a logstore"))

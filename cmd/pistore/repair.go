@@ -15,12 +15,17 @@ import (
 
 var repairCommand = command{
 	name: "repair", args: "STORE --out FILE [flags]",
-	short: "salvage a damaged session file into a new one",
+	short: "salvage a damaged store into a new one",
 	long: `Writes what can be saved of a session file into FILE, a new session file of
-format 4, checks it, and lists what was left out. STORE is not changed. Of a
-file of format 4 it keeps the longest beginning in which nothing is damaged.`,
-	examples: []string{"pistore repair session.jsonl --out saved.jsonl", "pistore repair session.jsonl --out saved.jsonl --keep-going --json"},
-	run:      runRepair,
+format 4, or of a logstore into a new folder FILE, checks it, and lists what was
+left out. STORE is not changed. Of a file of format 4 it keeps the longest
+beginning in which nothing is damaged; of a logstore the sessions that have lost
+nothing.`,
+	examples: []string{
+		"pistore repair session.jsonl --out saved.jsonl", "pistore repair session.jsonl --out saved.jsonl --keep-going --json",
+		"pistore repair ./store --out ./saved",
+	},
+	run: runRepair,
 }
 
 // repairReport is the JSON of repair.
@@ -39,29 +44,29 @@ type repairReport struct {
 }
 
 func runRepair(ctx context.Context, in *invocation) error {
-	out := in.flags.String("out", "", "the new file `FILE`, which must not be there yet")
+	out := in.flags.String("out", "", "the new `FILE` or folder, which must not be there yet")
 	keepGoing := in.flags.Bool("keep-going", false, "keep everything that still fits, also behind damage")
 	arg, err := in.parseStore()
 	if err != nil {
 		return err
 	}
 	if *out == "" {
-		return usageError("repair takes --out FILE, the file to write")
+		return usageError("repair takes --out FILE, the file or folder to write")
 	}
 	place, id, err := splitStore(arg)
 	if err != nil {
 		return err
 	}
-	isFile, err := detect(place)
-	if err != nil {
+	if err := newPlace(*out); err != nil {
 		return err
 	}
-	if !isFile {
-		return fmt.Errorf("%s is a logstore folder; repair salvages session files", place)
+	if isFolder(place) {
+		if id != "" {
+			return usageError("repair salvages all sessions of a logstore; name none")
+		}
+		return runRepairStore(ctx, in, place, *out, *keepGoing)
 	}
-	if _, err := os.Lstat(*out); err == nil {
-		return usageError(*out + " is there already; name a new file for --out")
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	if _, err := detect(place); err != nil {
 		return err
 	}
 	if id != "" { // a wrong name is found out before anything is written
@@ -85,6 +90,19 @@ func runRepair(ctx context.Context, in *invocation) error {
 		err = &exitError{code: exitFindings}
 	}
 	return err
+}
+
+// newPlace checks that nothing stands where something is to be written.
+func newPlace(out string) error {
+	_, err := os.Lstat(out)
+	switch {
+	case err == nil:
+		return usageError(out + " is there already; name a new place for --out")
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	default:
+		return cannotWrite(out, err)
+	}
 }
 
 func closing(o *opened) error {
