@@ -55,12 +55,12 @@ func runConformance(ctx context.Context, in *invocation) (err error) {
 	var lacks, only words
 	command := in.flags.String("exec", "", "the `COMMAND` that speaks the protocol; a shell reads it")
 	location := in.flags.String("location", "store", "the last part of each location, a `NAME`")
-	level := in.flags.String("durability", "process", "process or power")
-	in.flags.Var(&lacks, "lacks", "what the store does not do: read-only, ownership, reopening or large; may be repeated")
+	level := in.flags.String("durability", "process", "`process|power`: the level at which commits are acknowledged")
+	in.flags.Var(&lacks, "lacks", "`read-only|ownership|reopening|large`: what the store does not do; may be repeated")
 	in.flags.Var(&only, "only", "a row to run, by `ID`; may be repeated")
 	cfg := conformance.Config{Lacks: append([]conformance.Capability{}, piped...)}
-	in.flags.Int64Var(&cfg.Seed, "seed", 1, "of everything that is random")
-	in.flags.IntVar(&cfg.Transactions, "transactions", 1000, "generated transactions of the model row")
+	in.flags.Int64Var(&cfg.Seed, "seed", 1, "a number `N`, from which everything random follows")
+	in.flags.IntVar(&cfg.Transactions, "transactions", 1000, "`N` generated transactions of the model row")
 	in.flags.IntVar(&cfg.ReopenEvery, "reopen-every", 0, "reopen after every `N`-th commit; 0: where rows ask for it")
 	rest, err := in.parse()
 	if err != nil {

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -71,5 +74,36 @@ func mustRun(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("pistore", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+}
+
+// TestFlagsSayWhatTheyMean: help and completion know a flag by what is said of
+// it.
+func TestFlagsSayWhatTheyMean(t *testing.T) {
+	silent := map[string]bool{"demo agent": true, "demo stall": true} // not for people
+	for _, c := range commands {
+		in := newInvocation(c, []string{"--help"}, os.Stdout, os.Stderr)
+		if err := c.run(t.Context(), in); !errors.Is(err, errHelp) {
+			t.Errorf("%s does not parse its flags first: %v", c.name, err)
+		}
+		in.flags.VisitAll(func(f *flag.Flag) {
+			if silent[c.name+" "+f.Name] {
+				return
+			}
+			if f.Usage == "" {
+				t.Errorf("%s --%s says nothing", c.name, f.Name)
+			}
+			switch value, _ := flag.UnquoteUsage(f); value {
+			case "string", "int", "uint", "float", "duration", "value":
+				t.Errorf("%s --%s %s: name what it takes", c.name, f.Name, value)
+			}
+		})
+		help := printed(t, func(p *paper) { printCommandHelp(p, c) })
+		for line := range strings.Lines(help) {
+			line = strings.TrimSuffix(line, "\n")
+			if strings.Contains(line, "…") || width(line) > columns && !slices.Contains(c.examples, strings.TrimSpace(line)) {
+				t.Errorf("%s: %s", c.name, line)
+			}
+		}
 	}
 }

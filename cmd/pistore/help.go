@@ -86,7 +86,7 @@ func printHelp(p *paper) {
 	p.line(bold("pistore"), plain(" shows, checks and converts the stores of agent runs"))
 	p.blank()
 	for _, c := range commands {
-		p.line(plain("  "), bold(pad(c.name, 16)), plain(c.short))
+		p.labelled("  "+pad(c.name, 16), plain, c.short)
 	}
 	p.blank()
 	p.line(plain("  STORE is a session file (our own, or of the Pi coding agent), a logstore"))
@@ -98,12 +98,10 @@ func printHelp(p *paper) {
 func printCommandHelp(p *paper, c command) {
 	p.line(bold("pistore "+c.name), plain(" "+c.args))
 	p.blank()
-	p.line(plain("  " + c.short))
+	p.block(plain, "  ", c.short)
 	if c.long != "" {
 		p.blank()
-		for line := range strings.Lines(c.long) {
-			p.line(plain("  " + strings.TrimSuffix(line, "\n")))
-		}
+		p.block(plain, "  ", c.long)
 	}
 	if flags := flagsOf(c); len(flags) > 0 {
 		p.blank()
@@ -114,7 +112,7 @@ func printCommandHelp(p *paper, c command) {
 	p.blank()
 	p.line(dim("  For example:"))
 	for _, e := range c.examples {
-		p.line(plain("    " + e))
+		p.whole("    " + e) // to be copied
 	}
 	p.blank()
 	p.line(dim("  Exit codes: 0 fine, 1 findings, 2 usage, 3 the store cannot be opened."))

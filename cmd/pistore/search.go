@@ -22,14 +22,7 @@ var searchCommand = command{
 	long: `Finds entries in which every word of TEXT stands, anywhere, in any case; what
 stands in quotes is found as it is written, spaces included. The newest come
 first. The index lies in the user's cache folder and is brought up to date
-first; it may be deleted at any time.
-  --in KINDS    only entries of these roles or types, separated by commas: user,
-                assistant, toolResult, bashExecution, system, custom, compaction,
-                branch_summary, message
-  --sort ORDER  recent (newest first) or rank (best first)
-  --limit N     at most N hits, 20 if not given
-  --rebuild     begin the index anew
-  --index FILE  the index, if not in the cache folder`,
+first; it may be deleted at any time.`,
 	examples: []string{"pistore search ~/.pi/agent/sessions 'parse error'", `pistore search ./store '"the carry is lost" money.go' --in user,assistant --json`},
 	run:      runSearch,
 }
@@ -104,11 +97,11 @@ func runSearch(ctx context.Context, in *invocation) (err error) {
 }
 
 func searchFlagsOf(in *invocation) (f searchFlags, err error) {
-	kinds := in.flags.String("in", "", "")
-	sort := in.flags.String("sort", "recent", "")
-	in.flags.IntVar(&f.query.Limit, "limit", 20, "")
-	in.flags.BoolVar(&f.rebuild, "rebuild", false, "")
-	in.flags.StringVar(&f.index, "index", "", "")
+	kinds := in.flags.String("in", "", "only entries of these roles or types, `KINDS` separated by commas: user, assistant, toolResult, bashExecution, system, custom, compaction, branch_summary, message")
+	sort := in.flags.String("sort", "recent", "`recent|rank`: newest first, or best first")
+	in.flags.IntVar(&f.query.Limit, "limit", 20, "at most `N` hits, 20 if not given")
+	in.flags.BoolVar(&f.rebuild, "rebuild", false, "begin the index anew")
+	in.flags.StringVar(&f.index, "index", "", "the `FILE` of the index, if not in the cache folder")
 	rest, err := in.parse()
 	if err != nil {
 		return f, err
