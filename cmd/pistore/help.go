@@ -47,6 +47,23 @@ func (d flagDoc) choices() []string {
 	return strings.Split(d.value, "|")
 }
 
+// joinedLines makes one line of each paragraph, which is then broken where it is
+// printed. A line that starts with a space stays a line.
+func joinedLines(text string) string {
+	var b strings.Builder
+	for i, line := range strings.Split(text, "\n") {
+		switch {
+		case i == 0:
+		case line == "" || line[0] == ' ' || strings.HasSuffix(b.String(), "\n"):
+			b.WriteByte('\n')
+		default:
+			b.WriteByte(' ')
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
 // printFlags prints what each flag means beside it.
 func printFlags(p *paper, flags []flagDoc) {
 	const most = 18
@@ -101,7 +118,7 @@ func printCommandHelp(p *paper, c command) {
 	p.block(plain, "  ", c.short)
 	if c.long != "" {
 		p.blank()
-		p.block(plain, "  ", c.long)
+		p.block(plain, "  ", joinedLines(c.long))
 	}
 	if flags := flagsOf(c); len(flags) > 0 {
 		p.blank()
