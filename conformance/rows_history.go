@@ -136,10 +136,10 @@ func followCommits(p *probe) {
 	}
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
-	came := make(chan pulled)
+	came, after := make(chan pulled), all[0].Seqs[0]
 	go func() {
 		defer close(came)
-		for t, err := range follow.Follow(ctx, all[0].Seqs[0]) {
+		for t, err := range follow.Follow(ctx, after) {
 			select {
 			case came <- pulled{timed(t), err}:
 			case <-ctx.Done():
