@@ -69,8 +69,12 @@ func detectFolder(dir string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, cause(err))
 	}
-	files := 0
+	files, begun := 0, 0
 	for _, n := range names {
+		switch n.Name() {
+		case "LOCK", "OWNER", "FORMAT.tmp": // what comes before FORMAT
+			begun++
+		}
 		if strings.HasSuffix(n.Name(), ".jsonl") {
 			files++
 		}
@@ -78,6 +82,8 @@ func detectFolder(dir string) error {
 	switch {
 	case files > 0:
 		return fmt.Errorf("%s is a folder of session files; name one of them (\"pistore ls\" lists them)", dir)
+	case len(names) > 0 && begun == len(names):
+		return unfinished(dir)
 	case len(names) == 0:
 		return fmt.Errorf("%s is an empty folder, not a store", dir)
 	default:

@@ -155,12 +155,17 @@ func cause(err error) error {
 	return err
 }
 
+// unfinished is what is said of a logstore that a kill has left half made.
+func unfinished(place string) error {
+	return fmt.Errorf("%s is a logstore whose making was cut short; it holds nothing, and what puts a session into it goes on with it", place)
+}
+
 // refused says what to do about an error of opening.
 func refused(place string, err error) error {
 	advice := ""
 	switch {
 	case errors.Is(err, pistore.ErrNotFound):
-		return fmt.Errorf("%s is a logstore whose making was cut short; it holds nothing, and what puts a session into it goes on with it", place)
+		return unfinished(place)
 	case errors.Is(err, pistore.ErrLocked):
 		advice = "; look again when that process has closed it"
 	case errors.Is(err, pistore.ErrBusy):
