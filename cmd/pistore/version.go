@@ -76,6 +76,6 @@ func runVersion(_ context.Context, in *invocation) error {
 	}
 	in.out.line(plain(fmt.Sprintf("  built     with %s for %s", r.Go, r.Platform)))
 	in.out.line(plain("  opens     " + joined(r.Opens)))
-	in.out.line(plain(fmt.Sprintf("  writes    logstore, storage version %d", r.StorageVersion)))
+	in.out.line(plain(fmt.Sprintf("  writes    jsonl-4 and logstore, storage version %d", r.StorageVersion)))
 	return nil
 }
