@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"pistore"
 	"pistore/conformance"
@@ -87,7 +88,7 @@ func runConformance(ctx context.Context, in *invocation) (err error) {
 	}
 	for _, id := range only {
 		if !slices.Contains(conformance.RowIDs(), id) {
-			return usageError(fmt.Sprintf("--only %q is no row; docs/conformance.md lists them", id))
+			return usageError(fmt.Sprintf("--only %q is no row; a run with --json names all of them", id))
 		}
 	}
 	cfg.Only = only
@@ -97,15 +98,45 @@ func runConformance(ctx context.Context, in *invocation) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cfg.Dir = dir
-	cfg.Open = func(place string) (pistore.Backend, error) {
+	open := func(ctx context.Context, place string) pistore.Backend {
 		return pipe.New(pipe.Options{
 			Command:    func() *exec.Cmd { return shell(ctx, *command) },
 			Location:   filepath.Join(place, *location),
 			Durability: durability,
-		}), ctx.Err()
+		})
 	}
+	if err := speaks(ctx, func(ctx context.Context) pistore.Backend { return open(ctx, dir) }); err != nil {
+		return err
+	}
+	cfg.Open = func(place string) (pistore.Backend, error) { return open(ctx, place), ctx.Err() }
 	return in.reportConformance(ctx, cfg)
 }
+
+// speaks asks a command to make a store, so that one which does not start, or
+// does not speak the protocol, is told as that and not row by row.
+func speaks(ctx context.Context, open func(context.Context) pistore.Backend) error {
+	trial, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	b := open(trial)
+	_, err := b.Create(trial, pistore.Info{})
+	silent := trial.Err() != nil
+	closed := b.Close()
+	switch {
+	case ctx.Err() != nil:
+		return &exitError{exitFindings, errors.New("interrupted")}
+	case silent:
+		return fmt.Errorf("the command gave no answer within %v; docs/store-protocol.md says what it is asked", answerTime)
+	case errors.Is(err, pistore.ErrFaulted):
+		return fmt.Errorf("the command does not speak the store protocol: %w", err)
+	case err == nil && closed != nil:
+		return fmt.Errorf("the command does not end when its input does: %w", closed)
+	default:
+		return nil // what a store refuses is for the rows to judge
+	}
+}
+
+// answerTime is how long the first answer of a store may take.
+const answerTime = 30 * time.Second
 
 // shell starts a command line; the store is the process itself, not a child of
 // a shell, where the shell can step aside.

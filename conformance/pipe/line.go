@@ -19,7 +19,8 @@ const maxLine = 2*pistore.MaxTxBytes + 1<<20
 var errLineTooLong = fmt.Errorf("%w: a line of more than %d bytes", pistore.ErrTooLarge, maxLine)
 
 // readLine returns a line without its end. One that is too long is read to its
-// end and is errLineTooLong.
+// end and is errLineTooLong; what the input ends in, without an end of its own,
+// comes with io.ErrUnexpectedEOF.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	long := false
@@ -31,7 +32,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF) && (long || len(line) > 0):
-			return nil, io.ErrUnexpectedEOF
+			return line, io.ErrUnexpectedEOF
 		case err != nil:
 			return nil, err
 		case long:

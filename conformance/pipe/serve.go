@@ -79,10 +79,12 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, open Opener) (err e
 	r, w := bufio.NewReaderSize(in, 64<<10), bufio.NewWriterSize(out, 64<<10)
 	for ctx.Err() == nil {
 		line, err := readLine(r)
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil && !errors.Is(err, errLineTooLong) {
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			err = nil // whole, or no JSON
+		case err != nil && !errors.Is(err, errLineTooLong):
 			return fmt.Errorf("pipe: serve: %w", err)
 		}
 		if _, err = w.WriteString(s.answer(ctx, line, err)); err == nil {
