@@ -102,14 +102,20 @@ func (w *follower) lookAtLog() (changed <-chan struct{}, err error) {
 		_ = src.release() // it is held already
 	default:
 		if w.src != nil {
-			if err := w.read(before); err != nil {
+			if err := w.readWritten(before); err != nil {
 				return nil, errors.Join(err, src.release())
 			}
 		}
 		w.leave()
 		w.src, w.at, w.number = src, 0, 0
 	}
-	return changed, w.read(end)
+	return changed, w.readWritten(end)
+}
+
+// readWritten is read for what this process wrote, all of which has to be there.
+func (w *follower) readWritten(end int64) error {
+	err := w.read(end)
+	return altered(err, w.file.Info().ID, w.file.path, w.at)
 }
 
 // lookAtPath yields what another process has written since the last look.
@@ -127,9 +133,15 @@ func (w *follower) lookAtPath() (changed <-chan struct{}, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("jsonl: follow: %w", err)
 	}
-	if !w.mute && (st.Size != w.size || w.at < st.Size) {
+	switch {
+	case w.mute:
+	case st.Size < w.at:
+		return nil, altered(errShrunk, w.file.Info().ID, w.file.path, st.Size)
+	case st.Size != w.size || w.at < st.Size:
 		w.size = st.Size
-		if err := w.read(st.Size); err != nil {
+		// What was cut off since it was measured is a torn tail, or the next look
+		// tells.
+		if err := w.read(st.Size); err != nil && !errors.Is(err, errShrunk) {
 			return nil, err
 		}
 	}
@@ -166,6 +178,9 @@ func (w *follower) enter() error {
 			err = fmt.Errorf("%w: another session took the place of %s", pistore.ErrNotFound, f.Info().ID)
 		}
 	}
+	if errors.Is(err, errShrunk) {
+		return src.release() // the next look enters
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("jsonl: follow: %w", err), src.release())
 	}
@@ -173,7 +188,10 @@ func (w *follower) enter() error {
 	if mute {
 		return nil
 	}
-	return w.read(st.Size)
+	if err := w.read(st.Size); err != nil && !errors.Is(err, errShrunk) {
+		return err
+	}
+	return nil
 }
 
 // read yields the whole lines up to end. A line that is damaged may be one that

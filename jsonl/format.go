@@ -48,11 +48,24 @@ func formatOf(version int) Format {
 	}
 }
 
-// openRegular opens a file for reading and returns its size. Anything but a
-// regular file is ErrForeignFormat.
-func openRegular(fs disk.FS, path string) (disk.File, int64, error) {
-	f, st, err := openAs(fs, path, disk.Read)
-	return f, st.Size, err
+// lookInto calls look with a file that is open for reading, and again where the
+// file became shorter meanwhile: a writer may have cut a torn tail off. Anything
+// but a regular file is ErrForeignFormat.
+func lookInto(fs disk.FS, path string, look func(src io.ReaderAt, size int64) error) error {
+	for attempt := 1; ; attempt++ {
+		f, st, err := openAs(fs, path, disk.Read)
+		if err != nil {
+			return err
+		}
+		err = look(f, st.Size)
+		f.Close() // read only: nothing can be lost
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, errShrunk) || attempt == maxAttempts {
+			return fmt.Errorf("jsonl: %q: %w", path, err)
+		}
+	}
 }
 
 // openAs opens a regular file. The first look keeps devices from being opened at
@@ -132,9 +145,9 @@ type head struct {
 // lines are passed over.
 func readHead(ctx context.Context, src io.ReaderAt, size int64) (head, error) {
 	first := make([]byte, min(size, 16))
-	if n, err := src.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
-		return head{}, fmt.Errorf("read: %w", err)
-	} else if what := signature(first[:n]); what != fileForeign {
+	if err := readFull(src, first, 0); err != nil {
+		return head{}, err
+	} else if what := signature(first); what != fileForeign {
 		return head{what: what}, nil
 	}
 	start, nuls, err := firstText(ctx, src, size)
@@ -214,22 +227,20 @@ func firstText(ctx context.Context, src io.ReaderAt, size int64) (at int64, nuls
 		if err := ctx.Err(); err != nil {
 			return 0, false, err
 		}
-		n, err := src.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, false, fmt.Errorf("read: %w", err)
+		part := buf[:min(int64(len(buf)), size-at)]
+		if err := readFull(src, part, at); err != nil {
+			return 0, false, err
 		}
-		text := buf[:n]
+		text := part
 		if at == 0 {
 			text = bytes.TrimPrefix(text, []byte(bom))
 		}
 		rest := bytes.TrimLeft(text, " \t\r\n\x00")
 		nuls = nuls || bytes.IndexByte(text[:len(text)-len(rest)], 0) >= 0
-		at += int64(n - len(rest))
+		at += int64(len(part) - len(rest))
 		switch {
 		case len(rest) > 0:
 			return at, nuls, nil
-		case n == 0:
-			return size, nuls, nil // the file became shorter
 		case len(buf) < readChunk:
 			buf = make([]byte, readChunk)
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -69,10 +68,8 @@ func readHeaderRecord(p parsed) header {
 // start of the file, which appending does not change.
 func substituteID(src io.ReaderAt, size int64) (pistore.SessionID, error) {
 	start := make([]byte, min(size, 4<<10))
-	if n, err := src.ReadAt(start, 0); err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("read: %w", err)
-	} else {
-		start = start[:n]
+	if err := readFull(src, start, 0); err != nil {
+		return "", err
 	}
 	hash := sha256.Sum256(start)
 	return pistore.SessionID(hex.EncodeToString(hash[:])), nil
@@ -89,17 +86,12 @@ func ReadInfo(ctx context.Context, path string) (pistore.Info, error) {
 	return readInfo(ctx, disk.OS, path)
 }
 
-func readInfo(ctx context.Context, fs disk.FS, path string) (pistore.Info, error) {
-	f, size, err := openRegular(fs, path)
-	if err != nil {
-		return pistore.Info{}, err
-	}
-	defer f.Close() // read only: nothing can be lost
-	info, err := infoOf(ctx, f, size)
-	if err != nil {
-		return pistore.Info{}, fmt.Errorf("jsonl: %q: %w", path, err)
-	}
-	return info, nil
+func readInfo(ctx context.Context, fs disk.FS, path string) (info pistore.Info, err error) {
+	err = lookInto(fs, path, func(src io.ReaderAt, size int64) (err error) {
+		info, err = infoOf(ctx, src, size)
+		return err
+	})
+	return info, err
 }
 
 func infoOf(ctx context.Context, src io.ReaderAt, size int64) (pistore.Info, error) {
@@ -149,23 +141,17 @@ func firstLine4(src io.ReaderAt, start, size int64) (header4, error) {
 // judge the file.
 func ReadName(ctx context.Context, path string) (string, error) { return nameAt(ctx, disk.OS, path) }
 
-func nameAt(ctx context.Context, fs disk.FS, path string) (string, error) {
-	f, size, err := openRegular(fs, path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() // read only: nothing can be lost
-	name := ""
-	h, err := readHead(ctx, f, size)
-	if err == nil && h.what == fileV4 {
-		name, err = searchName(ctx, f, size, nameMark4, nameIn4)
-	} else if err == nil {
-		name, err = readName(ctx, f, size)
-	}
-	if err != nil {
-		return "", fmt.Errorf("jsonl: %q: %w", path, err)
-	}
-	return name, nil
+func nameAt(ctx context.Context, fs disk.FS, path string) (name string, err error) {
+	err = lookInto(fs, path, func(src io.ReaderAt, size int64) error {
+		h, err := readHead(ctx, src, size)
+		if err == nil && h.what == fileV4 {
+			name, err = searchName(ctx, src, size, nameMark4, nameIn4)
+		} else if err == nil {
+			name, err = readName(ctx, src, size)
+		}
+		return err
+	})
+	return name, err
 }
 
 // nameMark stands in every line that names a session. In texts its quotes are
@@ -192,11 +178,10 @@ func searchName(ctx context.Context, src io.ReaderAt, size int64, mark []byte, i
 		start := max(end-readChunk, 0)
 		// The mark may stand across the border.
 		part := buf[:min(end+int64(len(mark))-1, size)-start]
-		n, err := src.ReadAt(part, start)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return "", fmt.Errorf("read: %w", err)
+		if err := readFull(src, part, start); err != nil {
+			return "", err
 		}
-		hits = appendHits(hits[:0], part[:n], mark, start)
+		hits = appendHits(hits[:0], part, mark, start)
 		for _, at := range slices.Backward(hits) {
 			if at >= skipped {
 				continue
@@ -276,11 +261,11 @@ func lineStart(src io.ReaderAt, at int64) (int64, error) {
 	buf := make([]byte, 4<<10)
 	for at > 0 {
 		start := max(at-int64(len(buf)), 0)
-		n, err := src.ReadAt(buf[:at-start], start)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, fmt.Errorf("read: %w", err)
+		part := buf[:at-start]
+		if err := readFull(src, part, start); err != nil {
+			return 0, err
 		}
-		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
 			return start + int64(i) + 1, nil
 		}
 		at = start
@@ -292,23 +277,20 @@ func lineStart(src io.ReaderAt, at int64) (int64, error) {
 // format, and empty where that file cannot be read. A relative path is taken
 // from the folder of the file that names it.
 func resolveParent(fs disk.FS, child string) func(path string) pistore.SessionID {
-	return func(path string) pistore.SessionID {
+	return func(path string) (id pistore.SessionID) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(filepath.Dir(child), path)
 		}
-		f, size, err := openRegular(fs, path)
-		if err != nil {
-			return ""
-		}
-		defer f.Close() // read only: nothing can be lost
-		h, err := readHead(noContext, f, size)
-		if err != nil || h.what != filePi && h.what != fileV4 {
-			return ""
-		}
-		text, err := pistore.CompactJSON(string(h.header))
-		if err != nil {
-			return ""
-		}
-		return readHeaderRecord(parseRecord(text)).id
+		_ = lookInto(fs, path, func(src io.ReaderAt, size int64) error {
+			h, err := readHead(noContext, src, size)
+			if err != nil || h.what != filePi && h.what != fileV4 {
+				return err
+			}
+			if text, err := pistore.CompactJSON(string(h.header)); err == nil {
+				id = readHeaderRecord(parseRecord(text)).id
+			}
+			return nil
+		})
+		return id
 	}
 }

@@ -15,9 +15,9 @@ import (
 // History yields the transactions that the file holds, those with a seq from
 // from on. A compaction keeps what is live of each, and takes it apart: every row
 // comes as a transaction of its own. A deletion comes with time 0, as does all
-// that writes no entry. Lines that are damaged are passed over: the report names
-// them. A file of formats 1 to 3, or without sums, has no history:
-// ErrUnsupported.
+// that writes no entry. Lines that were damaged when the file was opened are passed
+// over: the report names them. A file of formats 1 to 3, or without sums, has no
+// history: ErrUnsupported.
 func (f *File) History(ctx context.Context, from pistore.Seq) iter.Seq2[pistore.Transaction, error] {
 	return whileOpen(f, func(yield func(pistore.Transaction, error) bool) {
 		src, size, summed := f.snapshot()
@@ -28,7 +28,7 @@ func (f *File) History(ctx context.Context, from pistore.Seq) iter.Seq2[pistore.
 			yield(pistore.Transaction{}, fmt.Errorf("jsonl: %w: a file of this format has no history", pistore.ErrUnsupported))
 			return
 		}
-		for r, err := range linesOf(ctx, src, size, true) {
+		for r, err := range f.linesOf(ctx, src, size, true) {
 			if err != nil {
 				yield(pistore.Transaction{}, err)
 				return
@@ -58,18 +58,26 @@ func (f *File) snapshot() (src *source, end int64, summed bool) {
 	return src, end, summed
 }
 
-// linesOf reads the sound lines of a snapshot, and releases it.
-func linesOf(ctx context.Context, src *source, size int64, summed bool) iter.Seq2[*txReader, error] {
+// linesOf reads the sound lines of a snapshot, and releases it. Of a file that was
+// sound a line that is not any more is an error.
+func (f *File) linesOf(ctx context.Context, src *source, size int64, summed bool) iter.Seq2[*txReader, error] {
 	return func(yield func(*txReader, error) bool) {
 		defer src.release() // read only: nothing can be lost
+		sound := summed && f.report.Errors == 0
 		r := newTxReader(src, 0, size, summed)
 		for {
 			err := r.next(ctx)
 			switch {
+			case err == io.EOF && sound && r.end < size:
+				err = altered(misshapen("its newline is gone"), f.Info().ID, f.path, r.end)
 			case err == io.EOF:
 				return
+			case errors.Is(err, errShape) && sound:
+				err = altered(err, f.Info().ID, f.path, r.place.Offset)
 			case errors.Is(err, errShape):
 				continue
+			case err != nil:
+				err = altered(err, f.Info().ID, f.path, r.end)
 			}
 			if !yield(r, err) || err != nil {
 				return

@@ -76,8 +76,9 @@ func (o *outline) object() bool {
 	return o.lead == '{' && o.values == 1 && o.depth == 0 && !o.inText
 }
 
-// lineReader yields the lines of the first size bytes of a source. Only \n ends
-// a line. Its memory is that of the longest line that is held.
+// lineReader yields the lines of the first size bytes of a source, which ends in
+// errShrunk if it has fewer. Only \n ends a line. Its memory is that of the
+// longest line that is held.
 type lineReader struct {
 	src    io.ReaderAt
 	size   int64
@@ -176,12 +177,12 @@ func (r *lineReader) fill() (bool, error) {
 	n, err := r.src.ReadAt(r.buf[r.end:r.end+int(want)], r.pos)
 	r.end += n
 	r.pos += int64(n)
-	if errors.Is(err, io.EOF) {
-		// The file became shorter while it was read: what is left is its end.
-		r.size, err = r.pos, nil
-	}
-	if err != nil {
+	switch {
+	case n > 0: // whatever comes behind it is told when that is read
+		return true, nil
+	case errors.Is(err, io.EOF):
+		return false, fmt.Errorf("byte %d: %w", r.pos, errShrunk)
+	default:
 		return false, fmt.Errorf("read at byte %d: %w", r.pos, err)
 	}
-	return n > 0, nil
 }

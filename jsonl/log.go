@@ -266,7 +266,7 @@ func copyFile(o Options, src *source, st disk.Info, to string) error {
 		buf := make([]byte, min(st.Size, flushBytes))
 		for at := int64(0); at < st.Size && err == nil; {
 			part := buf[:min(int64(len(buf)), st.Size-at)]
-			if _, err = src.ReadAt(part, at); err == nil {
+			if err = readFull(src, part, at); err == nil {
 				_, err = t.file.Write(part)
 			}
 			at += int64(len(part))

@@ -52,6 +52,9 @@ func openReading(ctx context.Context, path string, o Options, strict bool) (*Fil
 		if f == nil || f.src == nil {
 			err = errors.Join(err, src.Close())
 		}
+		if errors.Is(err, errShrunk) && attempt < maxAttempts {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("jsonl: %q: %w", path, err)
 		}

@@ -86,8 +86,8 @@ func (v *view) fill(e *pistore.Entry) error {
 	at := v.places[i]
 	text := make([]byte, at.length+2)
 	text[0], text[len(text)-1] = '{', '}'
-	if n, err := v.src.ReadAt(text[1:len(text)-1], at.offset); int64(n) < at.length {
-		return fmt.Errorf("jsonl: payload of entry %s: %w", e.ID, err)
+	if err := readFull(v.src, text[1:len(text)-1], at.offset); err != nil {
+		return altered(fmt.Errorf("jsonl: %q: payload of entry %s: %w", v.of.path, e.ID, err), v.of.session, v.of.path, at.offset)
 	}
 	// The sum of the line held when it was read first. What is no JSON now was
 	// changed under this handle.

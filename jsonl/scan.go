@@ -47,6 +47,7 @@ type importer struct {
 	// a timestamp, in words.
 	spent   pistore.JSON
 	untimed string
+	broken  error // of reading an earlier line again
 
 	blank, crlf lineCount
 
@@ -109,6 +110,9 @@ func (im *importer) scan() error {
 				im.crlf.add(l)
 			}
 			im.line(l)
+			if im.broken != nil {
+				return im.broken
+			}
 		}
 	}
 }
@@ -119,8 +123,8 @@ func (im *importer) longLine(l line) error {
 	case !l.ended && o.solid <= int64(im.limit):
 		// What is too long is the NULs at its end.
 		l.text = make([]byte, o.solid)
-		if n, err := im.src.ReadAt(l.text, l.offset); n < len(l.text) {
-			return fmt.Errorf("read at byte %d: %w", l.offset, err)
+		if err := readFull(im.src, l.text, l.offset); err != nil {
+			return err
 		}
 		im.tail(l)
 	case o.lead == 0:
@@ -404,8 +408,10 @@ func (im *importer) sameLine(index int32, text []byte) bool {
 		return false
 	}
 	earlier := make([]byte, len(text))
-	n, err := im.src.ReadAt(earlier, r.offset)
-	return n == len(text) && (err == nil || errors.Is(err, io.EOF)) && bytes.Equal(earlier, text)
+	if err := readFull(im.src, earlier, r.offset); err != nil {
+		im.broken = err
+	}
+	return bytes.Equal(earlier, text)
 }
 
 // link notes a record's id and returns its parent, or -1 for none, or for one

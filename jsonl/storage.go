@@ -210,7 +210,8 @@ func (f *File) readAgain(ctx context.Context) (Report, error) {
 	defer src.release() // read only: nothing can be lost
 	r := &replay{ctx: ctx, src: src, size: size, keepGoing: true, places: new([]place)}
 	if err := r.run(); err != nil {
-		return Report{}, fmt.Errorf("jsonl: %q: %w", g.path, err)
+		err = fmt.Errorf("jsonl: %q: %w", g.path, err)
+		return Report{}, altered(err, f.Info().ID, g.path, r.at.offset+r.at.length)
 	}
 	return r.report(), nil
 }

@@ -75,7 +75,7 @@ func runLog(ctx context.Context, in *invocation) (err error) {
 		l.damage(damage)
 	}
 	if !*follow {
-		return l.write(h.History(ctx, 0))
+		return cutOff(ctx, o.place, l.write(h.History(ctx, 0)))
 	}
 	f, ok := pistore.Find[pistore.Follower](o.session)
 	if !ok {
@@ -85,7 +85,22 @@ func runLog(ctx context.Context, in *invocation) (err error) {
 	if ctx.Err() != nil {
 		return nil // that is how following ends
 	}
-	return err
+	return cutOff(ctx, o.place, err)
+}
+
+// cutOff says why the lines end before the end of the session.
+func cutOff(ctx context.Context, place string, err error) error {
+	var corrupt *pistore.CorruptError
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case errors.As(err, &corrupt):
+		return fmt.Errorf("%s: %s", corrupt.Place, corrupt.Problem)
+	case errors.Is(err, pistore.ErrNotFound):
+		return fmt.Errorf("%s: the session is gone: its file was removed, or another one has its name now", place)
+	default:
+		return fmt.Errorf("%s: %w", place, cause(err))
+	}
 }
 
 func noHistory(o *opened) error {

@@ -102,6 +102,36 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// Following ends in one sentence where what was shown is gone from the file, or the
+// file from its name.
+func TestFollowEnds(t *testing.T) {
+	for want, change := range map[string]func(path string) error{
+		`x.jsonl", byte 0: the file became shorter than it was when it was opened; open it again`: func(path string) error { return os.WriteFile(path, nil, 0) },
+		`x.jsonl: the session is gone: its file was removed`:                                      os.Remove,
+		`x.jsonl: the session is gone: its file was removed, or another one has its name now`: func(path string) error {
+			other := filepath.Join(filepath.Dir(path), "other.jsonl")
+			return errors.Join(makeFile(other, "bare"), os.Rename(other, path))
+		},
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "x.jsonl")
+		if err := makeFile(path, "steps"); err != nil {
+			t.Fatal(err)
+		}
+		p := start(t, dir, "log", path, "--follow", "--json")
+		go func() { _, _ = io.Copy(io.Discard, p.out) }()
+		if err := change(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Wait(); p.ProcessState.ExitCode() != exitOpen {
+			t.Errorf("ended with %v", err)
+		}
+		if text := p.errors.String(); !strings.Contains(text, want) || strings.Contains(text, ": jsonl: ") || strings.Count(text, "\n") != 1 {
+			t.Errorf("want %q, got %q", want, text)
+		}
+	}
+}
+
 // A demo that is told to stop says so, and one whose reader has left does not;
 // both clear away what they made.
 func TestInterruptedDemo(t *testing.T) {
