@@ -81,7 +81,8 @@ func pageLane(l laneView) page.Lane {
 	return v
 }
 
-// notOver refuses to write over the store that is read.
+// notOver refuses to write over anything but an earlier page: over the store that
+// is read, and over any other file.
 func notOver(place, name string) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return usageError(fmt.Sprintf("--html: %s is no file", name))
@@ -102,6 +103,26 @@ func notOver(place, name string) error {
 	b, errB := os.Stat(target)
 	if errA == nil && errB == nil && os.SameFile(a, b) {
 		return usageError(fmt.Sprintf("--html: %s is the store itself; name another file", name))
+	}
+	return pageOrNothing(target, name)
+}
+
+// pageOrNothing checks that a place is free, or has a page that may be replaced.
+func pageOrNothing(target, name string) (err error) {
+	f, err := os.Open(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return usageError(fmt.Sprintf("--html: %s: %v; name another file", name, cause(err)))
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	is, err := page.IsPage(f)
+	if err != nil {
+		return usageError(fmt.Sprintf("--html: %s: %v; name another file", name, cause(err)))
+	}
+	if !is {
+		return usageError(fmt.Sprintf("--html: %s is there already and is no page that pistore made; name another file", name))
 	}
 	return nil
 }

@@ -94,6 +94,19 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// A page is told from other files by its beginning.
+func TestIsPage(t *testing.T) {
+	text := write(t, page.Source{Storage: talk(t, 1)}, page.DefaultLimits)
+	for _, c := range []struct {
+		text string
+		want bool
+	}{{text, true}, {text[1:], false}, {text[:50], false}, {"", false}, {`{"type":"session"}`, false}} {
+		if is, err := page.IsPage(strings.NewReader(c.text)); is != c.want || err != nil {
+			t.Errorf("%.40q: %v, %v", c.text, is, err)
+		}
+	}
+}
+
 var articles = regexp.MustCompile(`<article[^>]* id="e(\d+)"`)
 
 // What is left out is the oldest, and is said.

@@ -86,3 +86,10 @@ func Write(ctx context.Context, w io.Writer, src Source, limits Limits) error {
 	}
 	return nil
 }
+
+// IsPage reports whether a text is a page that Write has made, which its
+// beginning tells.
+func IsPage(r io.Reader) (bool, error) {
+	head, err := io.ReadAll(io.LimitReader(r, int64(len(beginning))))
+	return string(head) == beginning, err
+}

@@ -25,6 +25,14 @@ var files embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{"f": decimal}).ParseFS(files, "*.html"))
 
+// beginning is how every page begins, and no other file does.
+const beginning = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="generator" content="pistore">
+`
+
 // policy allows the document its own style and script, by hash, and images that
 // it holds; nothing else, and no network.
 var policy = "default-src 'none'; style-src " + hashOf(style) + "; script-src " + hashOf(script) + "; img-src data:; base-uri 'none'; form-action 'none'"
@@ -48,11 +56,14 @@ func newWriter(ctx context.Context, d *document, out io.Writer) *writer {
 }
 
 func (w *writer) write() error {
-	err := w.execute("head", struct {
-		overview
-		Policy string
-		Style  template.CSS
-	}{w.doc.overview(), policy, template.CSS(style)})
+	_, err := io.WriteString(w.out, beginning)
+	if err == nil {
+		err = w.execute("head", struct {
+			overview
+			Policy string
+			Style  template.CSS
+		}{w.doc.overview(), policy, template.CSS(style)})
+	}
 	for k := range w.doc.segments {
 		if err != nil {
 			return err
