@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -104,18 +103,15 @@ func printBackedUp(p *paper, r backupReport) {
 
 // writeWhole makes a new file that is there whole and durably, or not at all.
 func writeWhole(path string, write func(*os.File) error) (size int64, err error) {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", path, cause(err))
-		}
-		return 0, &exitError{exitFindings, fmt.Errorf("%s is there already; nothing was changed", path)}
+	if err := isFree(path); err != nil {
+		return 0, err
 	}
 	dir, name := filepath.Split(path)
 	temp := filepath.Join(dir, "."+name+".pistore-tmp")
 	// What a crash has left of an earlier one has the same name, and goes.
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", path, cause(err))
+		return 0, leftAsItWas(path, err)
 	}
 	if err = write(f); err == nil {
 		err = f.Sync()
@@ -134,8 +130,7 @@ func writeWhole(path string, write func(*os.File) error) (size int64, err error)
 		err = removeErr
 	}
 	if err != nil {
-		d := destination{place: path}
-		return 0, &asItWas{path, d.told(err)}
+		return 0, leftAsItWas(path, err)
 	}
 	return size, syncFolder(filepath.Join(dir, "."))
 }

@@ -85,10 +85,14 @@ func compactFile(ctx context.Context, place string, id pistore.SessionID) (resul
 		return result, notOurs(place, string(r.Format))
 	}
 	result, err = f.Compact(ctx)
-	if err != nil {
-		return result, refused(place, err)
+	switch {
+	case err == nil:
+		return result, nil
+	case errors.Is(err, pistore.ErrFaulted): // it may have taken the name already
+		return result, cannotWrite(place, err)
+	default:
+		return result, leftAsItWas(place, err)
 	}
-	return result, nil
 }
 
 // refusedWriting says in one sentence why a file does not open for writing.
@@ -103,7 +107,7 @@ func refusedWriting(ctx context.Context, place string, err error) error {
 	case errors.Is(err, pistore.ErrLocked), errors.Is(err, pistore.ErrBusy):
 		return refused(place, err)
 	}
-	return refusedFile(ctx, place, err)
+	return cannotWrite(place, refusedFile(ctx, place, err))
 }
 
 // damageAt says in one sentence what is wrong with a damaged file.
@@ -128,7 +132,7 @@ func notOurs(place, format string) error {
 func compactStore(ctx context.Context, place string, id pistore.SessionID) (result pistore.CompactResult, err error) {
 	db, err := logstore.Open(place, logstore.Options{Durability: pistore.Power})
 	if err != nil {
-		return result, refused(place, err)
+		return result, cannotWrite(place, refused(place, err))
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	var all pistore.Compacter = db
@@ -149,7 +153,7 @@ func compactStore(ctx context.Context, place string, id pistore.SessionID) (resu
 	}
 	result, err = all.Compact(ctx)
 	if err != nil {
-		return result, refused(place, err)
+		return result, cannotWrite(place, refused(place, err))
 	}
 	return result, nil
 }

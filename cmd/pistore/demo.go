@@ -90,7 +90,7 @@ func freshFolder(place string) error {
 		return usageError("--keep takes a folder")
 	}
 	if err := os.MkdirAll(place, 0o700); err != nil {
-		return err
+		return cannotWrite(place, err)
 	}
 	there, err := os.ReadDir(place)
 	if len(there) > 0 {

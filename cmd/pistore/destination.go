@@ -41,19 +41,24 @@ func openDestination(arg string) (*destination, error) {
 	}
 	db, err := logstore.Open(place, logstore.Options{Durability: pistore.Power})
 	if err != nil {
-		return nil, errors.Join(refused(place, d.told(err)), d.undo())
+		return nil, errors.Join(refusedDestination(place, err), d.undo())
 	}
 	d.backend = db
 	return d, nil
 }
 
+// refusedDestination says in one sentence why nothing can go into a folder.
+func refusedDestination(place string, err error) error {
+	if errors.Is(err, pistore.ErrForeignFormat) {
+		return usageError(place + " holds files and is no logstore; name a new folder, or a new file that ends in .jsonl")
+	}
+	return cannotWrite(place, refused(place, err))
+}
+
 // newFile makes the folder of a session file that is to be made.
 func newFile(place string) (*destination, error) {
-	if _, err := os.Lstat(place); !errors.Is(err, fs.ErrNotExist) {
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", place, cause(err))
-		}
-		return nil, &exitError{exitFindings, fmt.Errorf("%s is there already; nothing was changed", place)}
+	if err := isFree(place); err != nil {
+		return nil, err
 	}
 	dir, err := filepath.Abs(filepath.Dir(place))
 	if err != nil {
@@ -65,7 +70,7 @@ func newFile(place string) (*destination, error) {
 			return nil, err
 		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", place, cause(err)), undo())
+			return nil, errors.Join(cannotWrite(place, err), undo())
 		}
 	}
 	return &destination{place: place, backend: jsonl.NewSingle(place, jsonl.Options{Durability: pistore.Power}), undo: undo}, nil
@@ -81,47 +86,12 @@ func (d *destination) close(ctx context.Context, err error) error {
 		err = closed // what follows a failure is no news
 	}
 	if left := d.undo(); left != nil {
-		return fmt.Errorf("%w; what was made of %s could not be removed: %w", d.told(err), d.place, cause(left))
+		return &exitError{exitFindings, fmt.Errorf("%w; what was made of %s could not be removed: %w", err, d.place, cause(left))}
 	}
-	var exit *exitError
-	switch {
-	case errors.As(err, &exit):
-		return err
-	case errors.Is(err, pistore.ErrDuplicateID):
-		return &exitError{exitFindings, fmt.Errorf("%s holds a session of that id already; nothing was changed in it", d.place)}
+	if errors.Is(err, pistore.ErrDuplicateID) {
+		return usageError(fmt.Sprintf("%s holds a session of that id already; nothing was changed in it", d.place))
 	}
-	return &asItWas{d.place, d.told(err)}
-}
-
-// told is an error as one sentence that does not name the destination twice.
-func (d *destination) told(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	var link *os.LinkError
-	if errors.As(err, &link) {
-		return link.Err
-	}
-	return err
-}
-
-// asItWas says that a failure left a place as it was.
-type asItWas struct {
-	place string
-	err   error
-}
-
-func (e *asItWas) Error() string { return fmt.Sprintf("%s: %v; it is as it was", e.place, e.err) }
-func (e *asItWas) Unwrap() error { return e.err }
-
-// interrupted is what a command says that was told to stop.
-func interrupted(err error) error {
-	var left *asItWas
-	if errors.As(err, &left) {
-		return fmt.Errorf("interrupted; %s is as it was", left.place)
-	}
-	return errors.New("interrupted")
+	return leftAsItWas(d.place, err)
 }
 
 // prepareFolder looks whether a place may become or be a logstore, and returns
@@ -132,13 +102,13 @@ func prepareFolder(place string) (undo func() error, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return removeNew(place)
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", place, cause(err))
+		return nil, cannotWrite(place, err)
 	case !info.IsDir():
-		return nil, fmt.Errorf("%s is no folder; a session goes into a logstore folder or into a new file that ends in .jsonl", place)
+		return nil, usageError(place + " is no folder; a session goes into a logstore folder or into a new file that ends in .jsonl")
 	}
 	names, err := os.ReadDir(place)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", place, cause(err))
+		return nil, cannotWrite(place, err)
 	}
 	if len(names) > 0 { // the backend judges it before it writes
 		return func() error { return nil }, nil
@@ -154,7 +124,7 @@ func removeNew(place string) (undo func() error, err error) {
 		return nil, err
 	}
 	if _, err := os.Lstat(place); err == nil {
-		return nil, fmt.Errorf("%s is a symbolic link to nothing", place)
+		return nil, usageError(place + " is a symbolic link to nothing; name another place")
 	}
 	top := place
 	for {

@@ -30,7 +30,7 @@ func inspectHTML(ctx context.Context, in *invocation, o *opened, r inspectReport
 	err := replaceFile(name, func(w io.Writer) error { return page.Write(ctx, w, src, page.DefaultLimits) })
 	stop()
 	if err != nil {
-		return &exitError{exitFindings, err}
+		return leftAsItWas(name, err)
 	}
 	if in.json {
 		return in.out.object(map[string]string{"html": name})
@@ -89,7 +89,7 @@ func notOver(place, name string) error {
 	}
 	target, err := realPath(name)
 	if err != nil {
-		return usageError(fmt.Sprintf("--html: %s: %v", name, cause(err)))
+		return cannotWrite(name, err)
 	}
 	store, err := realPath(place)
 	if err != nil {
@@ -149,7 +149,7 @@ func replaceFile(name string, write func(io.Writer) error) (err error) {
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".pistore-*")
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, cause(err))
+		return err
 	}
 	defer func() {
 		if err != nil {
@@ -159,8 +159,5 @@ func replaceFile(name string, write func(io.Writer) error) (err error) {
 	if err := errors.Join(write(f), f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return fmt.Errorf("%s: %w", name, cause(err))
-	}
-	return nil
+	return os.Rename(f.Name(), name)
 }

@@ -73,10 +73,10 @@ func TestKilledCommands(t *testing.T) {
 	}
 	plain := func(*testing.T, string) string { return source }
 	for _, c := range []killed{
-		{"convert to a file", into("convert", plain, "new.jsonl"), true, exitFindings},
-		{"convert to a logstore", into("convert", plain, "new"), true, exitFindings},
-		{"restore to a file", into("restore", backupOf, "new.jsonl"), true, exitFindings},
-		{"restore to a logstore", into("restore", backupOf, "new"), true, exitFindings},
+		{"convert to a file", into("convert", plain, "new.jsonl"), true, exitUsage},
+		{"convert to a logstore", into("convert", plain, "new"), true, exitUsage},
+		{"restore to a file", into("restore", backupOf, "new.jsonl"), true, exitUsage},
+		{"restore to a logstore", into("restore", backupOf, "new"), true, exitUsage},
 		{"rewrite a file", on(fileOf, "rewrite", "--drop-abandoned", "--yes"), false, exitFine},
 		{"rewrite a logstore", on(logstoreOf, "rewrite", "--drop-abandoned", "--yes"), false, exitFine},
 		{"rewrite a file of format 3", on(func(t *testing.T, dir string) string {
@@ -88,7 +88,7 @@ func TestKilledCommands(t *testing.T) {
 		}, "rewrite", "--drop-abandoned", "--yes"), false, exitFine},
 		{"delete a file", on(fileOf, "delete", "--yes"), true, exitOpen},
 		{"delete from a logstore", on(logstoreOf, "delete", "--yes"), true, exitOpen},
-		{"backup", into("backup", plain, "new.backup"), true, exitFindings},
+		{"backup", into("backup", plain, "new.backup"), true, exitUsage},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t) })
 	}

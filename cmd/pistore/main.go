@@ -19,7 +19,7 @@ import (
 // The exit codes.
 const (
 	exitFine     = 0
-	exitFindings = 1 // verify found a fault of severity error, or a run failed
+	exitFindings = 1 // verify found a fault of severity error, or writing or a run failed
 	exitUsage    = 2
 	exitOpen     = 3 // the store cannot be opened or read
 )

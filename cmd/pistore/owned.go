@@ -51,7 +51,7 @@ func openAs(ctx context.Context, arg string, opts logstore.Options) (*owned, err
 	} else {
 		o.db, err = logstore.Open(place, opts)
 		if err != nil {
-			return nil, refused(place, err)
+			return nil, cannotWrite(place, refused(place, err))
 		}
 		o.backend = o.db
 	}
@@ -96,13 +96,13 @@ func (o *owned) refuse(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return &asItWas{o.place, ctx.Err()}
+		return leftAsItWas(o.place, ctx.Err())
 	case errors.Is(err, pistore.ErrNotFound):
 		return fmt.Errorf("%s: session %s is gone", o.place, o.info.ID)
 	case o.db == nil && !errors.Is(err, pistore.ErrLocked) && !errors.Is(err, pistore.ErrForeignFormat):
-		return refusedFile(ctx, o.place, err)
+		return cannotWrite(o.place, refusedFile(ctx, o.place, err))
 	default:
-		return refused(o.place, err)
+		return cannotWrite(o.place, refused(o.place, err))
 	}
 }
 

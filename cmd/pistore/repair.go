@@ -3,10 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"pistore"
 	"pistore/jsonl"
@@ -57,7 +53,7 @@ func runRepair(ctx context.Context, in *invocation) error {
 	if err != nil {
 		return err
 	}
-	if err := newPlace(*out); err != nil {
+	if err := isFree(*out); err != nil {
 		return err
 	}
 	if isFolder(place) {
@@ -92,19 +88,6 @@ func runRepair(ctx context.Context, in *invocation) error {
 	return err
 }
 
-// newPlace checks that nothing stands where something is to be written.
-func newPlace(out string) error {
-	_, err := os.Lstat(out)
-	switch {
-	case err == nil:
-		return usageError(out + " is there already; name a new place for --out")
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	default:
-		return cannotWrite(out, err)
-	}
-}
-
 func closing(o *opened) error {
 	if o == nil {
 		return nil
@@ -120,7 +103,7 @@ func repairFile(ctx context.Context, place, out string, keepGoing bool) (r repai
 		if errors.As(err, &unreadable) || errors.Is(err, pistore.ErrForeignFormat) || errors.Is(err, pistore.ErrNewerVersion) {
 			return r, refusedFile(ctx, place, err)
 		}
-		return r, cannotWrite(out, err)
+		return r, leftAsItWas(out, err)
 	}
 	r = repairReport{
 		Session: made.Info.ID, SourceFormat: string(made.Report.Format), Format: made.Info.Format,
@@ -139,19 +122,6 @@ func repairFile(ctx context.Context, place, out string, keepGoing bool) (r repai
 	r.Kept, r.Remaining = checked.Checked, checked.Faults
 	r.Kept.Transactions = nil
 	return r, nil
-}
-
-// cannotWrite names the file that was to be written, not the one that it first
-// is.
-func cannotWrite(out string, err error) error {
-	var at *fs.PathError
-	if !errors.As(err, &at) {
-		return err
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no folder %s", filepath.Dir(out))
-	}
-	return fmt.Errorf("%s cannot be written: %w", out, at.Err)
 }
 
 func hasErrors(faults []faultView) bool { return firstError(faults) != "" }

@@ -70,7 +70,7 @@ func repairStore(ctx context.Context, place, out string, keepGoing bool) (r repa
 	case errors.Is(err, pistore.ErrInvalid):
 		return r, usageError(err.Error())
 	case err != nil:
-		return r, cannotWrite(out, err)
+		return r, leftAsItWas(out, err)
 	}
 	r = repairStoreReport{
 		SourceFormat: "logstore", Format: "logstore", OmittedBytes: made.OmittedBytes, Faults: damageViews(made.Damage),

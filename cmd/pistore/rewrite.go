@@ -136,7 +136,7 @@ func rewrite(ctx context.Context, in *invocation, arg string, o session.RewriteO
 	if own.db != nil {
 		// The old bytes stand in tables and logs until then.
 		if _, err := own.db.Compact(context.WithoutCancel(ctx)); err != nil {
-			return done, fmt.Errorf("%s is rewritten, and the old bytes could not be given back: %w", own.place, err)
+			return done, &exitError{exitFindings, fmt.Errorf("%s is rewritten, and the old bytes could not be given back: %w; \"pistore compact\" does it", own.place, cause(err))}
 		}
 	}
 	return done, nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mkstore": scriptStore, "mkfile": scriptFile, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip, "hold": scriptHold,
 			"torn": scriptTorn, "everywhere": scriptEverywhere, "brief": scriptBrief, "unchanged": scriptUnchanged, "private": scriptPrivate, "scramble": scriptScramble,
-			"cut": scriptCut, "gone": scriptGone,
+			"cut": scriptCut, "gone": scriptGone, "full": scriptFull,
 		},
 	})
 }
@@ -134,6 +135,21 @@ func scriptRun(ts *testscript.TestScript, args []string) int {
 		ts.Check(err)
 	}
 	return code
+}
+
+// scriptFull runs a command that may write 512 bytes to a file and needs more:
+// full pistore ….
+func scriptFull(ts *testscript.TestScript, _ bool, args []string) {
+	c := exec.Command("sh", append([]string{"-c", `ulimit -f 1; exec "$@"`, "sh"}, args...)...)
+	c.Dir = ts.MkAbs(".")
+	var said strings.Builder
+	c.Stderr = &said
+	_ = c.Run() // the exit code tells
+	if code := c.ProcessState.ExitCode(); code != exitFindings {
+		ts.Fatalf("exit code %d: %s", code, said.String())
+	}
+	_, err := io.WriteString(ts.Stderr(), said.String())
+	ts.Check(err)
 }
 
 // scriptNarrow checks that what was printed last fits 80 columns.
