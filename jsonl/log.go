@@ -3,6 +3,8 @@ package jsonl
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -227,6 +229,25 @@ func originalName(path, suffix string, n int) string {
 		return fmt.Sprintf("%s%s.%d", path, suffix, n)
 	}
 	return path + suffix
+}
+
+// OriginalOf returns the file that an upgrade kept the file at path beside, if that
+// is what its name says. Only a session of the same id makes it so.
+func OriginalOf(path string) (successor string, ok bool) {
+	for _, suffix := range originalSuffixes {
+		i := strings.LastIndex(path, suffix)
+		if i < 0 {
+			continue
+		}
+		n := 1
+		if number, ok := strings.CutPrefix(path[i+len(suffix):], "."); ok {
+			n, _ = strconv.Atoi(number)
+		}
+		if originalName(path[:i], suffix, n) == path {
+			return path[:i], true
+		}
+	}
+	return "", false
 }
 
 // keepOriginal gives a file that is about to be replaced a second name. One that

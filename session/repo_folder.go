@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"pistore"
 )
@@ -18,6 +19,9 @@ type FileReader interface {
 	ReadHeader(ctx context.Context, path string) (pistore.Info, error)
 	// ReadName reads the name of the session in a file, empty if it has none.
 	ReadName(ctx context.Context, path string) (string, error)
+	// OriginalOf returns the file that took the place of the one at path, if that
+	// one is named as an original that is kept.
+	OriginalOf(path string) (successor string, ok bool)
 }
 
 // FolderRepo returns the session files in a folder, and in all folders below it,
@@ -26,7 +30,8 @@ type FileReader interface {
 // well, since headers say what names could.
 //
 // Symbolic links are followed. One that leads back to a folder above it is
-// listed as skipped; one to what stands in the folder anyway is passed over.
+// listed as skipped; one to what stands in the folder anyway is passed over. So is
+// an original that is kept beside the file of the same session that took its place.
 func FolderRepo(dir string, files FileReader) Repo { return folderRepo{dir, files} }
 
 type folderRepo struct {
@@ -46,6 +51,7 @@ func (r folderRepo) List(ctx context.Context, q ListQuery) (Listing, error) {
 	if err := w.run(folder{r.dir, root}); err != nil {
 		return Listing{}, wrap("list", err)
 	}
+	w.passOriginals()
 	w.listing.sort(q.Order)
 	return w.listing, nil
 }
@@ -99,6 +105,19 @@ func (w *walk) run(first folder) error {
 		}
 	}
 	return w.ctx.Err()
+}
+
+// passOriginals takes out what is the past of another session in the listing.
+func (w *walk) passOriginals() {
+	at := make(map[string]pistore.SessionID, len(w.listing.Sessions))
+	for _, l := range w.listing.Sessions {
+		at[l.Path] = l.Info.ID
+	}
+	w.listing.Sessions = slices.DeleteFunc(w.listing.Sessions, func(l Listed) bool {
+		successor, ok := w.files.OriginalOf(l.Path)
+		id, there := at[successor]
+		return ok && there && id == l.Info.ID
+	})
 }
 
 // link follows a symbolic link.

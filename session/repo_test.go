@@ -45,6 +45,8 @@ func (f tinyFiles) ReadName(_ context.Context, path string) (string, error) {
 	return "", err
 }
 
+func (tinyFiles) OriginalOf(string) (string, bool) { return "", false }
+
 func newTiny() tinyFiles { return tinyFiles{new(int), new(int)} }
 
 func put(t *testing.T, path, text string) {

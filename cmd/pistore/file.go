@@ -12,6 +12,7 @@ import (
 
 	"pistore"
 	"pistore/jsonl"
+	"pistore/session"
 	"pistore/verify"
 )
 
@@ -198,6 +199,21 @@ func (sessionFiles) ReadHeader(ctx context.Context, path string) (pistore.Info, 
 
 func (sessionFiles) ReadName(ctx context.Context, path string) (string, error) {
 	return jsonl.ReadName(ctx, path)
+}
+
+func (sessionFiles) OriginalOf(path string) (string, bool) { return jsonl.OriginalOf(path) }
+
+// damagedAtStart returns the files of a listing that have no header to be listed by,
+// and may still show what follows it, and what else was skipped.
+func damagedAtStart(l session.Listing) (damaged []session.Listed, rest []session.Skipped) {
+	for _, s := range l.Skipped {
+		if errors.Is(s.Err, pistore.ErrCorrupt) {
+			damaged = append(damaged, session.Listed{Path: s.Path})
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	return damaged, rest
 }
 
 // startsObject reports whether a file may hold JSON objects, so that the many

@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mkstore": scriptStore, "mkfile": scriptFile, "mkfifo": scriptFIFO, "exits": scriptExits, "narrow": scriptNarrow, "harmless": scriptHarmless, "flip": scriptFlip, "hold": scriptHold,
 			"torn": scriptTorn, "everywhere": scriptEverywhere, "brief": scriptBrief, "unchanged": scriptUnchanged, "private": scriptPrivate, "scramble": scriptScramble,
-			"cut": scriptCut, "gone": scriptGone, "full": scriptFull,
+			"cut": scriptCut, "gone": scriptGone, "full": scriptFull, "upgrade": scriptUpgrade,
 		},
 	})
 }
@@ -60,6 +60,14 @@ func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
 	db, err := logstore.Open(ts.MkAbs(args[0]), logstore.Options{})
 	ts.Check(err)
 	ts.Defer(func() { _ = db.Close() })
+}
+
+// scriptUpgrade makes the first commit to a file of another format: upgrade FILE.
+func scriptUpgrade(ts *testscript.TestScript, _ bool, args []string) {
+	f, err := jsonl.OpenFile(context.Background(), ts.MkAbs(args[0]), pistore.ReadWrite, jsonl.Options{})
+	ts.Check(err)
+	_, err = f.Commit(context.Background(), pistore.Tx{Writes: []pistore.Write{pistore.SetRegister{Namespace: "app.x", Key: "k", Value: "1"}}})
+	ts.Check(errors.Join(err, f.Close()))
 }
 
 // scriptFlip changes one bit in a file: flip FILE.

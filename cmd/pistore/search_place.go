@@ -43,12 +43,13 @@ func openPlace(ctx context.Context, dir string) (*searchPlace, error) {
 	if err != nil {
 		return nil, errors.Join(refused(dir, err), done())
 	}
-	for _, s := range l.Sessions {
+	damaged, skipped := damagedAtStart(l)
+	for _, s := range append(l.Sessions, damaged...) {
 		if one, err := p.file(s); err == nil {
 			p.sessions = append(p.sessions, one)
 		}
 	}
-	p.skipped, p.omitted = skippedViews(l.Skipped), l.Omitted
+	p.skipped, p.omitted = skippedViews(skipped), l.Omitted
 	return p, nil
 }
 

@@ -171,7 +171,8 @@ func (t *tally) folder(ctx context.Context, place string) error {
 	if err != nil {
 		return refused(place, err)
 	}
-	for _, s := range l.Sessions {
+	damaged, skipped := damagedAtStart(l)
+	for _, s := range append(l.Sessions, damaged...) {
 		f, err := jsonl.OpenFile(ctx, s.Path, pistore.ReadOnly, jsonl.Options{})
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -185,7 +186,7 @@ func (t *tally) folder(ctx context.Context, place string) error {
 			return err
 		}
 	}
-	for _, s := range l.Skipped {
+	for _, s := range skipped {
 		t.skipped.add(s.Path, s.Err.Error())
 	}
 	t.skipped.omitted += l.Omitted
