@@ -227,11 +227,26 @@ func toolNames(ctx context.Context, s pistore.Storage, response pistore.ID) []st
 	return names
 }
 
+// noLaneState and noOpState say that a state is missing, which is not to be taken
+// for one that is damaged.
+const noLaneState = "what it is doing is not known: there is no lane.state"
+
+func noOpState(op pistore.ID) string {
+	return fmt.Sprintf("an operation without a state: there is no op.state of %s", op)
+}
+
 // laneInWords says what a lane is doing, on one line.
 func laneInWords(ctx context.Context, s pistore.Storage, lane string) (string, error) {
 	value, there, err := registerValue(ctx, s, registers.LaneStateNS, lane)
-	if err != nil || !there {
-		return "idle", err
+	if err != nil {
+		return "", err
+	}
+	if !there {
+		_, stands, err := registerValue(ctx, s, registers.LaneLeafNS, lane)
+		if stands && err == nil {
+			return noLaneState, nil
+		}
+		return "idle", err // nothing has happened yet
 	}
 	state, err := registers.DecodeLaneState(value)
 	if err != nil {
@@ -246,7 +261,7 @@ func laneInWords(ctx context.Context, s pistore.Storage, lane string) (string, e
 		return "", err
 	}
 	if !there {
-		return fmt.Sprintf("operation %s without a state", op), nil
+		return noOpState(op), nil
 	}
 	opState, err := registers.DecodeOpState(value)
 	if err != nil {

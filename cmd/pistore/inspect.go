@@ -46,15 +46,12 @@ func runInspect(ctx context.Context, in *invocation) (err error) {
 		return err
 	}
 	f.hasEntry, f.hasContext = in.set("entry"), in.set("context")
-	if f.hasEntry && f.hasContext {
-		return usageError("--entry and --context do not go together")
-	}
-	if in.set("html") && (f.html == "" || f.hasEntry || f.hasContext || f.tree || f.entries || f.registers) {
-		return usageError("--html takes a file to write, and stands alone")
+	if err := f.check(in.set("html")); err != nil {
+		return err
 	}
 	open := openStore
-	if f.html != "" {
-		open = openSession // a page is of one session
+	if f != (inspectFlags{}) {
+		open = openSession // what they show is of one session
 	}
 	o, err := open(ctx, arg)
 	if err != nil {
@@ -86,6 +83,24 @@ func runInspect(ctx context.Context, in *invocation) (err error) {
 		return inspectHTML(ctx, in, o, r, f.html)
 	}
 	return printInspect(in, v, r, f)
+}
+
+// check checks that the flags go together: tree, entries and registers do, and
+// each of the others stands alone. A value that is empty names nothing.
+func (f inspectFlags) check(hasHTML bool) error {
+	alone := 0
+	for _, given := range []bool{f.hasEntry, f.hasContext, hasHTML} {
+		if given {
+			alone++
+		}
+	}
+	switch {
+	case alone > 1, alone == 1 && (f.tree || f.entries || f.registers):
+		return usageError("--entry, --context and --html stand alone; only --tree, --entries and --registers go together")
+	case hasHTML && f.html == "":
+		return usageError("--html takes a file to write")
+	}
+	return nil
 }
 
 // survey reads the session.

@@ -246,7 +246,12 @@ func (v *survey) lane(name string, names func(pistore.ID) []string) laneView {
 	if r, err := registers.DecodeLastResult(get(registers.LaneLastResultNS)); err == nil {
 		l.last = &r
 	}
-	state, err := registers.DecodeLaneState(get(registers.LaneStateNS))
+	value, there := v.at[pistore.Address{Namespace: registers.LaneStateNS, Key: name}]
+	if !there {
+		l.problem = noLaneState
+		return l
+	}
+	state, err := registers.DecodeLaneState(value)
 	if err != nil {
 		l.problem = "its state cannot be read: " + err.Error()
 		return l
@@ -262,13 +267,15 @@ func (v *survey) lane(name string, names func(pistore.ID) []string) laneView {
 func (v *survey) operation(op pistore.ID, names func(pistore.ID) []string) operationView {
 	value, there := v.at[pistore.Address{Namespace: registers.OpStateNS, Key: string(op)}]
 	view := operationView{ID: op, Kind: "unknown", Phase: "unknown", Control: "unknown", Detail: "there is no op.state"}
-	if there {
-		state, err := registers.DecodeOpState(value)
-		if err == nil {
-			return operationOf(op, state, names(batchOf(state)))
-		}
-		view.Detail = err.Error()
+	if !there {
+		view.words = noOpState(op)
+		return view
 	}
+	state, err := registers.DecodeOpState(value)
+	if err == nil {
+		return operationOf(op, state, names(batchOf(state)))
+	}
+	view.Detail = err.Error()
 	view.words = "an operation whose state cannot be read: " + view.Detail
 	return view
 }

@@ -158,15 +158,18 @@ func cutBytes(s string, n int) string {
 // find returns the entry with an id, its own or that of the file, or the only
 // one whose id ends in it.
 func (v *survey) find(id string) (int, error) {
+	if id == "" {
+		return 0, usageError("an ID is empty; it is that of an entry, or the end of it")
+	}
 	if i, ok := v.byID[pistore.ID(id)]; ok {
 		return i, nil
 	}
 	found, ends := 0, 0
 	for i, n := range v.nodes {
-		if id != "" && v.legacyID(n.entry.ID) == id {
+		if v.legacyID(n.entry.ID) == id {
 			return i, nil
 		}
-		if id != "" && strings.HasSuffix(string(n.entry.ID), id) {
+		if strings.HasSuffix(string(n.entry.ID), id) {
 			found = i
 			ends++
 		}

@@ -16,7 +16,8 @@ const maxBranchDepth = 8
 
 // printTree prints the tree as one column: what goes on stays where it is, and
 // each branch that leaves it comes before, one step to the right. The way to
-// where lane main stands, else to the newest entry, is what goes on.
+// where lane main stands, else to the newest entry, is what goes on. A free line
+// parts what no parent connects.
 func printTree(p *paper, v *survey, lanes []laneView) {
 	standing := map[pistore.ID][]string{}
 	for _, l := range lanes {
@@ -27,8 +28,10 @@ func printTree(p *paper, v *survey, lanes []laneView) {
 	newest := v.newestBelow(lanes)
 	type branch struct{ at, depth int }
 	var open []branch // the last comes first
+	firstRoot := 0
 	for i, n := range slices.Backward(v.nodes) {
 		if n.parent < 0 {
+			firstRoot = i
 			open = append(open, branch{i, 0})
 		}
 	}
@@ -39,6 +42,9 @@ func printTree(p *paper, v *survey, lanes []laneView) {
 		b := open[len(open)-1]
 		open = open[:len(open)-1]
 		n := v.nodes[b.at]
+		if n.parent < 0 && b.at != firstRoot {
+			p.blank()
+		}
 		first := n.parent >= 0 && newest[n.parent] != b.at
 		printTreeRow(p, v, n, b.depth, first, standing[n.entry.ID])
 		// Pushed in the order opposite to printing: what goes on is printed last.

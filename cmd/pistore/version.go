@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"pistore"
+	"pistore/jsonl"
 )
 
 var versionCommand = command{
@@ -27,12 +28,14 @@ type versionReport struct {
 	Platform       string   `json:"platform"`
 	StorageVersion int      `json:"storageVersion"`
 	Opens          []string `json:"opens"`
+	Writes         []string `json:"writes"`
 }
 
 func buildOf(info *debug.BuildInfo) versionReport {
 	r := versionReport{
 		Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		StorageVersion: pistore.StorageVersion, Opens: append(slices.Clone(fileFormats), "logstore"),
+		Writes: []string{string(jsonl.V4), "logstore"},
 	}
 	if info == nil {
 		return r
@@ -76,6 +79,6 @@ func runVersion(_ context.Context, in *invocation) error {
 	}
 	in.out.line(plain(fmt.Sprintf("  built     with %s for %s", r.Go, r.Platform)))
 	in.out.line(plain("  opens     " + joined(r.Opens)))
-	in.out.line(plain(fmt.Sprintf("  writes    jsonl-4 and logstore, storage version %d", r.StorageVersion)))
+	in.out.line(plain(fmt.Sprintf("  writes    %s, storage version %d", joined(r.Writes), r.StorageVersion)))
 	return nil
 }
