@@ -79,8 +79,8 @@ func (b *Breakdown) Add(row pistore.UsageRow) {
 // Totals returns the totals of all rows.
 func (b *Breakdown) Totals() pistore.Totals { return b.all.Totals() }
 
-// By returns the groups of a dimension, by rising provider and name. It panics
-// on a dimension that does not exist.
+// By returns the groups of a dimension, by rising provider and name, and last the
+// one without a name. It panics on a dimension that does not exist.
 func (b *Breakdown) By(d Dimension) []Group {
 	if d < 0 || d >= dimensions {
 		panic("ledger: unknown dimension")
@@ -90,6 +90,9 @@ func (b *Breakdown) By(d Dimension) []Group {
 		groups = append(groups, Group{Provider: key.provider, Name: key.name, Totals: sum.Totals()})
 	}
 	slices.SortFunc(groups, func(a, b Group) int {
+		if (a.Name == "") != (b.Name == "") {
+			return cmp.Compare(b.Name, a.Name)
+		}
 		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name))
 	})
 	return groups

@@ -29,11 +29,11 @@ func TestBreakdown(t *testing.T) {
 		Input          pistore.Decimal
 	}
 	want := map[ledger.Dimension][]line{
-		ledger.ByModel:   {{"", "", 4, 1, "-4"}, {"p", "m", 1, 0, "1"}, {"q", "m", 1, 0, "2"}},
-		ledger.ByTool:    {{"", "", 5, 1, "-5"}, {"", "read", 1, 0, "4"}},
-		ledger.ByLane:    {{"", "", 3, 1, "-8"}, {"", "main", 2, 0, "5"}, {"", "side", 1, 0, "2"}},
-		ledger.ByPurpose: {{"", "", 3, 1, "-8"}, {"", "assistant", 2, 0, "3"}, {"", "tool", 1, 0, "4"}},
-		ledger.ByDay:     {{"", "", 1, 0, "8"}, {"", "2025-03-08", 2, 1, "1"}, {"", "2025-03-09", 3, 0, "-10"}},
+		ledger.ByModel:   {{"p", "m", 1, 0, "1"}, {"q", "m", 1, 0, "2"}, {"", "", 4, 1, "-4"}},
+		ledger.ByTool:    {{"", "read", 1, 0, "4"}, {"", "", 5, 1, "-5"}},
+		ledger.ByLane:    {{"", "main", 2, 0, "5"}, {"", "side", 1, 0, "2"}, {"", "", 3, 1, "-8"}},
+		ledger.ByPurpose: {{"", "assistant", 2, 0, "3"}, {"", "tool", 1, 0, "4"}, {"", "", 3, 1, "-8"}},
+		ledger.ByDay:     {{"", "2025-03-08", 2, 1, "1"}, {"", "2025-03-09", 3, 0, "-10"}, {"", "", 1, 0, "8"}},
 	}
 	var b ledger.Breakdown
 	for _, r := range rows {

@@ -13,7 +13,7 @@ var sumColumns = [...]int{7, 10, 8, 14, 11}
 const nameColumn = 28
 
 func printSumsHead(p *paper, what string) {
-	p.line(dim("  "+pad(what, nameColumn)), dim(sumsRow("rows", "input", "output", "cached", "cost")))
+	p.line(dim("  "+pad(what, nameColumn)), dim(sumsRow("rows", "input", "output", "cache read", "cost")))
 }
 
 // printSums prints one row of a table of sums. A name that does not fit stands

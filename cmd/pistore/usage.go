@@ -83,21 +83,20 @@ func runUsage(ctx context.Context, in *invocation) (err error) {
 	var t tally
 	stop := in.progress("adding up")
 	defer stop()
-	for _, arg := range rest {
-		if err := t.store(ctx, arg); err != nil {
-			return err
-		}
+	unread, err := t.stores(ctx, rest)
+	if err != nil {
+		return err
 	}
 	stop()
 	switch d := dimensions[max(chosen, 0)]; {
 	case in.json:
-		return in.out.object(t.report(chosen))
+		err = in.out.object(t.report(chosen))
 	case *asCSV:
-		return t.csv(in.out, d)
+		err = t.csv(in.out, d)
 	default:
 		t.print(in.out, d)
-		return nil
 	}
+	return cmp.Or(err, unread)
 }
 
 // tally adds up sessions, in every dimension at once. What it holds grows with
@@ -127,6 +126,33 @@ func (p *problems) add(path, problem string) {
 func (p *problems) views() []skippedView { return append([]skippedView{}, p.list...) }
 
 type groupKey struct{ provider, name string }
+
+// stores adds the sessions of all arguments. One that cannot be read does not keep
+// the others from being shown: unread says so behind them.
+func (t *tally) stores(ctx context.Context, args []string) (unread, err error) {
+	failed := 0
+	for _, arg := range args {
+		err := t.store(ctx, arg)
+		var wrong *exitError // an argument that means nothing
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil || len(args) == 1 || errors.As(err, &wrong):
+			return nil, err
+		}
+		failed++
+		t.skipped.add(arg, errorText(err))
+		unread = err
+	}
+	switch {
+	case t.sessions == 0 && len(t.skipped.list) > 0:
+		return errors.New("nothing could be read"), nil
+	case failed > 0:
+		return fmt.Errorf("%d of %d places could not be read: %w; the totals are of the rest", failed, len(args), unread), nil
+	default:
+		return nil, nil
+	}
+}
 
 // store adds the sessions of one argument.
 func (t *tally) store(ctx context.Context, arg string) error {
@@ -182,8 +208,12 @@ func (t *tally) folder(ctx context.Context, place string) error {
 			continue
 		}
 		o := &opened{place: s.Path, file: f, session: f}
-		if err := errors.Join(t.opened(ctx, o), o.close()); err != nil {
-			return err
+		err = errors.Join(t.opened(ctx, o), o.close())
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			t.skipped.add(s.Path, errorText(err))
 		}
 	}
 	for _, s := range skipped {
