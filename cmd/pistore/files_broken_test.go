@@ -185,7 +185,7 @@ func TestWhatDoesNotOpen(t *testing.T) {
 	for place, says := range map[string]string{
 		"v5.jsonl":  "v5.jsonl is a session file written by a newer version; use a newer pistore",
 		"log.jsonl": "log.jsonl is a file of no format that pistore knows", "json.jsonl": "json.jsonl is a file of no format that pistore knows",
-		"nul.jsonl":   "nul.jsonl, line 1, byte 0: the file holds NUL bytes only: its content never reached the disk; nothing of it can be shown",
+		"nul.jsonl":   "nul.jsonl, line 1, byte 0: the file holds NUL bytes only: its content never reached the disk; nothing of it can be shown: take it from a backup",
 		"db.jsonl":    "db.jsonl is an SQLite database, which this build does not open",
 		"empty.jsonl": "empty.jsonl is an empty file, not a store",
 		"folder":      `folder is a folder of session files; name one of them ("pistore ls" lists them)`,

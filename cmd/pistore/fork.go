@@ -58,7 +58,7 @@ func runFork(ctx context.Context, in *invocation) (err error) {
 		o.ID = pistore.SessionID(pistore.NewIDs(pistore.SystemClock, rand.Reader).New())
 	}
 	if err := o.ID.Check(); err != nil {
-		return usageError(fmt.Sprintf("--id: %v", err))
+		return badID("--id", o.ID, err)
 	}
 	src, err := openSession(ctx, rest[0])
 	if err != nil {

@@ -123,7 +123,7 @@ func listReportOf(l session.Listing) listReport {
 func skippedViews(skipped []session.Skipped) []skippedView {
 	views := make([]skippedView, 0, len(skipped))
 	for _, s := range skipped {
-		views = append(views, skippedView{s.Path, s.Err.Error()})
+		views = append(views, skippedView{s.Path, problemOf(s.Path, s.Err)})
 	}
 	return views
 }

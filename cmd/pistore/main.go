@@ -6,14 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
-
-	"pistore"
 )
 
 // The exit codes.
@@ -159,25 +155,4 @@ func report(stderr io.Writer, name string, err error) int {
 		fmt.Fprintf(stderr, "pistore%s: %s\n", name, brief(errorText(err), maxErrorColumns))
 	}
 	return code
-}
-
-// maxErrorColumns bounds what an error may quote.
-const maxErrorColumns = 2000
-
-// errorText is an error on one line, with a path once and with a remedy for what
-// is too large.
-func errorText(err error) string {
-	text := err.Error()
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		before, behind, found := strings.Cut(text, at.Error())
-		if found && strings.Contains(before, at.Path) {
-			text = before + at.Err.Error() + behind
-		}
-	}
-	var limit *pistore.LimitError
-	if errors.As(err, &limit) {
-		text += "; every store has this limit: shorten it or leave it out"
-	}
-	return strings.ReplaceAll(text, "\n", "; ") // errors that were joined
 }

@@ -88,7 +88,7 @@ func refusedFile(ctx context.Context, place string, err error) error {
 	case errors.As(err, &unreadable):
 		for i := range unreadable.Report.Faults {
 			if f := &unreadable.Report.Faults[i]; f.Severity == jsonl.Error {
-				return fmt.Errorf("%s, %s: %s; nothing of it can be shown", place, f.Place(), f.Message)
+				return fmt.Errorf("%s, %s: %s; nothing of it can be shown: take it from a backup", place, f.Place(), f.Message)
 			}
 		}
 		return fmt.Errorf("%s: %w", place, err)
@@ -141,7 +141,7 @@ func splitStore(arg string) (place string, id pistore.SessionID, err error) {
 	}
 	id = pistore.SessionID(arg[at+1:])
 	if err := id.Check(); err != nil {
-		return "", "", usageError(fmt.Sprintf("%s: %v", arg, err))
+		return "", "", badID(arg, id, err)
 	}
 	return arg[:at], id, nil
 }

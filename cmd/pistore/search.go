@@ -183,7 +183,7 @@ func searched(ctx context.Context, f searchFlags, sessions []search.Session, r *
 	}
 	r.Rebuilt = x.Rebuilt
 	for _, s := range fed.Skipped {
-		r.Skipped = append(r.Skipped, skippedView{s.Key, s.Err.Error()})
+		r.Skipped = append(r.Skipped, skippedView{s.Key, problemOf(s.Key, s.Err)})
 	}
 	r.Omitted += fed.Omitted
 	if err != nil {

@@ -217,7 +217,7 @@ func (t *tally) folder(ctx context.Context, place string) error {
 		}
 	}
 	for _, s := range skipped {
-		t.skipped.add(s.Path, s.Err.Error())
+		t.skipped.add(s.Path, problemOf(s.Path, s.Err))
 	}
 	t.skipped.omitted += l.Omitted
 	return nil

@@ -215,6 +215,9 @@ func TestErrorText(t *testing.T) {
 		"mkdir /a/b: permission denied":    denied,
 		"one; two":                         errors.Join(errors.New("one"), errors.New("two")),
 		limit.Error() + "; every store has this limit: shorten it or leave it out": fmt.Errorf("%w", limit),
+		"/s.jsonl: locked by another owner; look again":                            fmt.Errorf("%w; look again", fmt.Errorf("jsonl: open: %w", &pistore.LockedError{Place: "/s.jsonl"})),
+		"d: faulted: disk full": fmt.Errorf("d: %w", fmt.Errorf("session: convert: %w", fmt.Errorf("logstore: load: %w", fmt.Errorf("logstore: %w: %w", pistore.ErrFaulted, errors.New("disk full"))))),
+		`there is no file "f"`:  fmt.Errorf("jsonl: %w: there is no file %q", pistore.ErrNotFound, "f"),
 	} {
 		if got := errorText(err); got != want {
 			t.Errorf("%q instead of %q", got, want)
