@@ -2,7 +2,9 @@ package jsonl
 
 import (
 	"flag"
+	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"pistore"
@@ -64,6 +66,29 @@ func TestLargeSession(t *testing.T) {
 	}
 	if err := b.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestShortRecordsInMemory holds what docs/format-jsonl.md says a record takes beside
+// its text, where there are many short ones.
+func TestShortRecordsInMemory(t *testing.T) {
+	const n = 20_000
+	var text strings.Builder
+	text.WriteString(header3 + "\n")
+	parent := "null"
+	for i := range n {
+		fmt.Fprintf(&text, `{"type":"message","id":"%08x","parentId":%s,"timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"hi"}}`+"\n", i, parent)
+		parent = fmt.Sprintf(`"%08x"`, i)
+	}
+	before := heap()
+	f, _ := importText(t, text.String())
+	took := (heap() - before - int64(text.Len())) / n
+	if stats, err := f.Stats(t.Context()); err != nil || stats.Entries != n {
+		t.Fatalf("%+v, %v", stats, err)
+	}
+	t.Logf("%d bytes a record", took)
+	if took > 300 {
+		t.Errorf("%d bytes a record beside its text", took)
 	}
 }
 
