@@ -13,11 +13,12 @@ import (
 	"pistore/verify"
 )
 
-// TestUpgrade opens every fixture of versions 1 to 3 for writing: it stays as it
-// is until the first commit, which changes the format and nothing else.
+// TestUpgrade opens every fixture of versions 1 to 3 for writing, the broken ones
+// too: it stays as it is until the first commit, which changes the format and
+// nothing else. One with an error is not written at all.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	for _, dir := range []string{"v1", "v2", "v3"} {
+	for _, dir := range []string{"v1", "v2", "v3", "broken"} {
 		files, err := filepath.Glob(filepath.Join(fixtures, dir, "*.jsonl"))
 		if err != nil || len(files) == 0 {
 			t.Fatal(err)
@@ -37,15 +38,17 @@ func TestUpgrade(t *testing.T) {
 
 func checkUpgrade(t *testing.T, m *disk.Memory, name, path, text string) {
 	o := fixedOptions(m, pistore.Power)
-	view, err := OpenFile(t.Context(), name, pistore.ReadOnly, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	view, unreadable := OpenFile(t.Context(), name, pistore.ReadOnly, o)
 	f, err := OpenFile(t.Context(), name, pistore.ReadWrite, o)
-	if errors.Is(err, pistore.ErrCorrupt) && view.Report().Errors > 0 {
+	switch {
+	case unreadable != nil || view.Report().Errors > 0:
+		if err == nil || readOn(t, m, name) != text {
+			t.Errorf("%s: opened for writing (%v), although: %v", path, err, unreadable)
+		}
 		return
-	}
-	if err != nil {
+	case view.Info().Format == string(V4) || view.Info().Format == string(V4Values):
+		return // never upgraded
+	case err != nil:
 		t.Errorf("%s: %v", path, err)
 		return
 	}
