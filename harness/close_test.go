@@ -307,7 +307,13 @@ func TestCloseFromListener(t *testing.T) {
 	var h *harness.Harness
 	errs := make(chan error, 1)
 	once := sync.Once{}
-	r := newRig(t, config{script: toolRun, onEvent: func(ev harness.Event) {
+	// The call lasts until Close ends it, however late the listener hears of it.
+	waits := tool.Tool{Name: "wait", Parameters: anyObject, Execute: func(ctx context.Context, _ tool.Call) (tool.Result, error) {
+		<-ctx.Done()
+		return tool.Result{}, ctx.Err()
+	}}
+	script := faux.Script{{Turns: faux.Turns(calls("wait"), faux.Text("Done."))}}
+	r := newRig(t, config{script: script, extra: []tool.Tool{waits}, onEvent: func(ev harness.Event) {
 		if _, ok := ev.(harness.ToolStart); ok {
 			once.Do(func() {
 				soon, cancel := context.WithCancel(context.Background())

@@ -3,17 +3,19 @@ package pipe
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"pistore"
 	"pistore/conformance"
-	"pistore/memstore"
+	"pistore/jsonl"
 )
 
 const childEnv = "PISTORE_PIPE_CHILD"
@@ -44,10 +46,10 @@ func child(what string) int {
 		fmt.Fprintln(os.Stderr, "out of cheese")
 		return 3
 	case "serves":
-		b := memstore.New(memstore.Options{})
 		err := Serve(context.Background(), os.Stdin, os.Stdout, func(ctx context.Context, p OpenParams) (pistore.Storage, io.Closer, error) {
+			b := jsonl.NewSingle(p.Location, jsonl.Options{Durability: p.Durability})
 			s, err := OpenIn(ctx, b, p)
-			return s, nil, err
+			return s, b, err
 		})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -65,6 +67,22 @@ func command(what string) func() *exec.Cmd {
 	}
 }
 
+var allRows = flag.Bool("all-rows", false, "every row over the pipe")
+
+// someRows are those of the default run, since every row starts several
+// processes: one or more of each group, and all that the broken store fails.
+var someRows = []string{
+	"TX-01", "TX-10", "TX-20", "TX-21", "TX-22", "TX-23", "TX-24", "TX-25", "REG-03", "REG-08", "REG-09", "REG-11", "REG-13", "REG-14",
+	"REG-16", "LED-01", "QRY-04", "QRY-10", "QRY-20", "QRY-23", "JSN-01", "JSN-10", "LIM-01", "CLO-02", "RO-01", "RO-04", "OWN-01", "REO-03",
+}
+
+func chosenRows() []string {
+	if *allRows {
+		return nil
+	}
+	return someRows
+}
+
 // wordless is what the protocol has no words for.
 var wordless = []conformance.Capability{
 	conformance.NoLoad, conformance.NoRewrite, conformance.NoDelete, conformance.NoList, conformance.NoExport,
@@ -75,12 +93,10 @@ var wordless = []conformance.Capability{
 // ends of the pipe lose nothing.
 func TestConformance(t *testing.T) {
 	conformance.Run(t, conformance.Config{
-		Open: func(string) (pistore.Backend, error) {
-			return New(Options{Command: command("serves"), Location: "memory:"}), nil
+		Open: func(dir string) (pistore.Backend, error) {
+			return New(Options{Command: command("serves"), Location: filepath.Join(dir, "s.jsonl")}), nil
 		},
-		Volatile: true, Transactions: 300,
-		// Memory is not shared with another process.
-		Lacks: append(slices.Clone(wordless), conformance.NoOwnership, conformance.NoReadOnly, conformance.NoLarge),
+		Transactions: 300, Only: chosenRows(), Lacks: append(slices.Clone(wordless), conformance.NoLarge),
 	})
 }
 
