@@ -46,6 +46,11 @@ func isFolder(place string) bool {
 	return err == nil && info.IsDir()
 }
 
+func isFile(place string) bool {
+	info, err := os.Stat(place)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // isLogstore reports whether a folder is a logstore, whatever its state.
 func isLogstore(dir string) (bool, error) {
 	head, err := readHead(filepath.Join(dir, "FORMAT"))

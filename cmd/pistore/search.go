@@ -183,7 +183,11 @@ func searched(ctx context.Context, f searchFlags, sessions []search.Session, r *
 	}
 	r.Rebuilt = x.Rebuilt
 	for _, s := range fed.Skipped {
-		r.Skipped = append(r.Skipped, skippedView{s.Key, problemOf(s.Key, s.Err)})
+		path := s.Key
+		if at := filepath.Join(f.place, s.Key); isFile(at) {
+			path = at // of a file, as where the folder was listed
+		}
+		r.Skipped = append(r.Skipped, skippedView{path, problemOf(path, s.Err)})
 	}
 	r.Omitted += fed.Omitted
 	if err != nil {

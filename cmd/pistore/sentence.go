@@ -66,7 +66,7 @@ func problemOf(path string, err error) string {
 		return "written by a newer version; use a newer pistore"
 	}
 	text := strings.TrimPrefix(errorText(err), fmt.Sprintf("%q: ", path))
-	return strings.TrimPrefix(text, path+": ")
+	return strings.TrimPrefix(strings.TrimPrefix(text, path+": "), path+", ")
 }
 
 // badID says what is wrong with the id of a session in an argument.
