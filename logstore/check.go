@@ -63,6 +63,8 @@ func (c *check) fault(err error) bool {
 		return true
 	case errors.As(err, &corrupt):
 		return c.yield(corrupt, nil)
+	case pebble.IsCorruptionError(err): // a block whose checksum does not hold
+		return c.yield(asDamage(err), nil)
 	default:
 		c.yield(nil, err)
 		return false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -30,7 +31,11 @@ type RepairReport struct {
 	// first damaged place, and later logs. It came after all that was kept, so
 	// what sessions miss of it are their newest transactions.
 	OmittedBytes int64
-	Sessions     []RepairedSession // by id
+	// StrayTables are tables that the MANIFEST does not name in front of its
+	// damage. They were not read: sessions may miss more than their newest
+	// transactions, and whole sessions may be missing.
+	StrayTables []string
+	Sessions    []RepairedSession // by id
 }
 
 // RepairedSession is what became of a session.
@@ -101,6 +106,9 @@ func repair(ctx context.Context, from, to string, o Options, r RepairOptions) (r
 		return rep, err
 	}
 	defer damaged.Close() // read only: nothing can be lost
+	if rep.StrayTables, err = strayTables(o.fs, from); err != nil {
+		return rep, err
+	}
 	o.Durability, o.ReadOnly = pistore.Power, false
 	if err := salvageInto(ctx, damaged, partial, o, r, &rep); err != nil {
 		return rep, errors.Join(err, o.fs.RemoveAll(partial))
@@ -151,12 +159,36 @@ func checkEngineFormatOf(base vfs.FS, dir string) error {
 	return checkEngineFormat(dir, names)
 }
 
+// strayTables returns the tables that a damaged MANIFEST does not lead to. Of a
+// sound one they would be leftovers.
+func strayTables(base vfs.FS, dir string) (stray []string, err error) {
+	m, err := readManifest(base, dir)
+	if m.end < 0 {
+		return nil, nil // an error was told on opening
+	}
+	names, err := base.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if _, known := m.files[name]; !known && strings.HasSuffix(name, ".sst") {
+			stray = append(stray, base.PathJoin(dir, name))
+		}
+	}
+	return stray, nil
+}
+
 // salvageInto builds the new database.
 func salvageInto(ctx context.Context, damaged *Store, dir string, o Options, r RepairOptions, rep *RepairReport) error {
 	rows, faults := damaged.salvageCatalog()
 	rep.Damage = append(rep.Damage, faults...)
 	if len(rows) == 0 && len(faults) > 0 {
 		return faults[0] // no session can be found
+	}
+	if n := len(rep.StrayTables); len(rows) == 0 && n > 0 {
+		return &pistore.CorruptError{Backend: backendName, Place: damaged.dir, Problem: fmt.Sprintf(
+			"the MANIFEST leads to no session in front of its damage, and %d tables behind it cannot be read without; restore a backup", n)}
 	}
 	to, err := Open(dir, o)
 	if err != nil {

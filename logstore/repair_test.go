@@ -354,6 +354,35 @@ func TestRepairWithoutMarkers(t *testing.T) {
 	}
 }
 
+// TestRepairManifest damages the MANIFEST all along: no repair tells of success
+// while tables that hold sessions stand unread beside it.
+func TestRepairManifest(t *testing.T) {
+	made, digests := severalSessions(t, vfs.NewCrashableMem())
+	name := filesOf(t, made, "MANIFEST-*")[0]
+	refused, stray := 0, 0
+	for at := 0; at < len(readMem(t, made, name)); at += 11 {
+		fs := memImage(made)
+		flipByte(t, fs, name, at)
+		rep, err := Repair(ctx, "db", "fixed", Options{fs: fs, boot: bootA}, RepairOptions{})
+		if err != nil {
+			wantErr(t, fmt.Sprintf("byte %d", at), err, pistore.ErrCorrupt)
+			refused++
+			continue
+		}
+		checkRepaired(t, fs, rep)
+		if len(rep.StrayTables) > 0 {
+			stray++
+			continue
+		}
+		if len(rep.Sessions) != len(digests) {
+			t.Errorf("byte %d: %d sessions of %d, and no stray table is told", at, len(rep.Sessions), len(digests))
+		}
+	}
+	if t.Logf("%d refused, %d with stray tables", refused, stray); refused == 0 || stray == 0 {
+		t.Error("the damage was never seen")
+	}
+}
+
 // TestRepairFlips repairs databases with one flipped bit anywhere: what is saved
 // is whole transactions, and never more than there was.
 func TestRepairFlips(t *testing.T) {

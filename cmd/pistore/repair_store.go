@@ -16,6 +16,7 @@ type repairStoreReport struct {
 	SourceFormat string            `json:"sourceFormat"`
 	Format       string            `json:"format"`
 	OmittedBytes int64             `json:"omittedBytes"` // behind the first damage of logs and MANIFEST
+	StrayTables  []string          `json:"strayTables"`  // that a damaged MANIFEST no longer names; not read
 	Faults       []faultView       `json:"faults"`       // of files and catalog
 	Sessions     []repairedSession `json:"sessions"`
 }
@@ -51,6 +52,9 @@ func runRepairStore(ctx context.Context, in *invocation, place, out string, keep
 	} else {
 		printRepairStore(in.out, r, place, out)
 	}
+	if err == nil && len(r.StrayTables) > 0 {
+		err = &exitError{code: exitFindings}
+	}
 	for _, s := range r.Sessions {
 		if err == nil && (!s.Saved || hasErrors(s.Remaining)) {
 			err = &exitError{code: exitFindings}
@@ -73,7 +77,8 @@ func repairStore(ctx context.Context, place, out string, keepGoing bool) (r repa
 		return r, leftAsItWas(out, err)
 	}
 	r = repairStoreReport{
-		SourceFormat: "logstore", Format: "logstore", OmittedBytes: made.OmittedBytes, Faults: damageViews(made.Damage),
+		SourceFormat: "logstore", Format: "logstore", OmittedBytes: made.OmittedBytes,
+		StrayTables: append([]string{}, made.StrayTables...), Faults: damageViews(made.Damage),
 		Sessions: []repairedSession{},
 	}
 	db, err := logstore.Open(out, logstore.Options{ReadOnly: true})
@@ -128,6 +133,9 @@ func printRepairStore(p *paper, r repairStoreReport, place, out string) {
 	p.line(dim("  into      "), plain(out))
 	if r.OmittedBytes > 0 {
 		p.line(dim("  left out  "), plain(bytesOf(r.OmittedBytes)+" of the log behind its first damage"))
+	}
+	if n := len(r.StrayTables); n > 0 {
+		p.labelled("  not read  ", red, count(int64(n), "table", "tables")+" that the damaged MANIFEST no longer names; sessions may be missing or old")
 	}
 	for _, s := range r.Sessions {
 		p.blank()
