@@ -263,6 +263,7 @@ func (b *Folder) Delete(ctx context.Context, id pistore.SessionID) error {
 		case err != nil:
 			return fmt.Errorf("jsonl: delete: %w", err)
 		case done:
+			cleanTemps(b.opts, path) // they hold what it held
 			return nil
 		}
 	}

@@ -45,6 +45,9 @@ func runDelete(ctx context.Context, in *invocation) (err error) {
 	if err := o.backend.Delete(ctx, o.info.ID); err != nil {
 		return o.refuse(ctx, err)
 	}
+	if err := o.giveBack(ctx, "without the session"); err != nil {
+		return err
+	}
 	if in.json {
 		return in.out.object(deleteReport{Session: o.info.ID, Format: o.info.Format})
 	}

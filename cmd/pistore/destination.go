@@ -30,7 +30,10 @@ func openDestination(arg string) (*destination, error) {
 		return nil, err
 	}
 	if id != "" {
-		return nil, usageError("DST is a file or a folder, without #SESSION")
+		if _, err := os.Lstat(place); !errors.Is(err, fs.ErrNotExist) {
+			return nil, usageError("DST is a file or a folder, without #SESSION")
+		}
+		place = arg // a new path that has a # of its own
 	}
 	if strings.HasSuffix(place, ".jsonl") && !isFolder(place) {
 		return newFile(place)

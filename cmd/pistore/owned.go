@@ -121,3 +121,15 @@ func (in *invocation) confirm(yes bool, question string) error {
 	}
 	return nil
 }
+
+// giveBack removes the old bytes of what was rewritten or deleted, which stand in
+// the tables and logs of a logstore until then.
+func (o *owned) giveBack(ctx context.Context, what string) error {
+	if o.db == nil {
+		return nil
+	}
+	if _, err := o.db.Compact(context.WithoutCancel(ctx)); err != nil {
+		return &exitError{exitFindings, fmt.Errorf("%s is %s, and the old bytes could not be given back: %w; \"pistore compact\" does it", o.place, what, cause(err))}
+	}
+	return nil
+}

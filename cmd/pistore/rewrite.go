@@ -133,13 +133,7 @@ func rewrite(ctx context.Context, in *invocation, arg string, o session.RewriteO
 	if done, err = session.Rewrite(ctx, own.backend, own.info.ID, o); err != nil {
 		return done, own.refuse(ctx, refusedRewrite(own.place, err))
 	}
-	if own.db != nil {
-		// The old bytes stand in tables and logs until then.
-		if _, err := own.db.Compact(context.WithoutCancel(ctx)); err != nil {
-			return done, &exitError{exitFindings, fmt.Errorf("%s is rewritten, and the old bytes could not be given back: %w; \"pistore compact\" does it", own.place, cause(err))}
-		}
-	}
-	return done, nil
+	return done, own.giveBack(ctx, "rewritten")
 }
 
 func printRewrite(in *invocation, r session.Rewritten, dry bool) error {

@@ -66,6 +66,7 @@ type partView struct {
 type searchFlags struct {
 	place, index string
 	rebuild      bool
+	cached       bool // the index lies where we put it, under a name of ours
 	query        search.Query
 }
 
@@ -129,6 +130,7 @@ func searchFlagsOf(in *invocation) (f searchFlags, err error) {
 		return f, usageError(err.Error())
 	}
 	f.place = rest[0]
+	f.cached = f.index == ""
 	f.index, err = indexFile(f.place, f.index)
 	return f, err
 }
@@ -162,13 +164,23 @@ func indexFile(place, given string) (string, error) {
 // be damaged is begun anew, once.
 func searched(ctx context.Context, f searchFlags, sessions []search.Session, r *searchReport) (hits []search.Hit, err error) {
 	x, err := search.Open(ctx, f.index)
+	damaged := false
 	if errors.Is(err, search.ErrNotIndex) {
-		return nil, usageError(fmt.Sprintf("%s is there and is no index of pistore; it was not touched", f.index))
+		if !f.cached {
+			return nil, usageError(fmt.Sprintf("%s is there and is no index of pistore; it was not touched; name another file", f.index))
+		}
+		damaged = true // past recognition
+		if err = os.Remove(f.index); err == nil {
+			x, err = search.Open(ctx, f.index)
+		}
 	}
 	if err != nil {
 		return nil, &exitError{exitFindings, err}
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
+	if damaged {
+		x.Rebuilt = "it was damaged"
+	}
 	if f.rebuild {
 		if err := x.Rebuild(ctx, "it was asked for"); err != nil {
 			return nil, &exitError{exitFindings, err}
