@@ -136,6 +136,7 @@ func TestCloseCancelsHandlers(t *testing.T) {
 // commit nothing any more.
 func TestCloseAbandonsHandlers(t *testing.T) {
 	release, started := make(chan struct{}), make(chan struct{}, 2)
+	heard := make(chan struct{}, 2) // the last news of each lane
 	var mu sync.Mutex
 	closed, late := false, 0
 	p := &funcProvider{stream: func(_ context.Context, req provider.Request, deltas func(provider.Delta)) provider.Response {
@@ -157,11 +158,15 @@ func TestCloseAbandonsHandlers(t *testing.T) {
 			c.Progress("too late")
 			return tool.Text("did"), nil
 		}}},
-		onEvent: func(harness.Event) {
+		onEvent: func(ev harness.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if closed {
 				late++
+			}
+			start, begun := ev.(harness.MessageStart)
+			if _, called := ev.(harness.ToolStart); called || begun && start.Lane == "side" {
+				heard <- struct{}{}
 			}
 		},
 	})
@@ -172,8 +177,10 @@ func TestCloseAbandonsHandlers(t *testing.T) {
 	r.check(err)
 	_, err = side.Prompt(r.ctx, harness.Prompt{Text: "hang"})
 	r.check(err)
-	await(r, started)
-	await(r, started)
+	for range 2 {
+		await(r, started)
+		await(r, heard)
+	}
 	before := r.rows()
 	soon, cancel := context.WithCancel(r.ctx)
 	cancel()
