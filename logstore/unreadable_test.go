@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -158,11 +159,13 @@ func TestOpenWithoutPermission(t *testing.T) {
 func TestFailedOpenKeepsNothing(t *testing.T) {
 	made := twoLevels(t)
 	failing := func(n int) Options {
+		var left atomic.Int64
+		left.Store(int64(n))
 		return Options{fs: hookFS{FS: vfs.Default, hook: func(op fsOp) error {
 			if op.name == lockName || op.name == ownerName || op.what == "close" {
 				return nil
 			}
-			if n--; n < 0 {
+			if left.Add(-1) < 0 {
 				return syscall.EIO
 			}
 			return nil
