@@ -140,31 +140,57 @@ func connect(path string) (*sql.DB, error) {
 	return db, nil
 }
 
+// create opens the index at a path, and makes it first where there is none.
 func create(ctx context.Context, path string) (*Index, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("search: %w", err)
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > 0 {
+		err = nil // whole, since it gets its name last
+	} else if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = build(ctx, path)
 	}
-	if err := f.Close(); err != nil {
-		return nil, fmt.Errorf("search: %w", err)
+	if err != nil {
+		return nil, wrap("create", err)
 	}
 	db, err := connect(path)
 	if err != nil {
 		return nil, err
 	}
-	x := &Index{db: db, path: path}
-	err = x.write(ctx, func(tx *sql.Conn) error {
-		has := 0
-		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&has); err != nil || has == version {
-			return err // another process was first
-		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; %s", applicationID, version, tables))
-		return err
-	})
+	return &Index{db: db, path: path}, nil
+}
+
+// build makes an empty index beside a path and gives it its name when it is
+// whole, so that whoever finds one there knows it for what it is. Of two who
+// build, the first one's stays.
+func build(ctx context.Context, path string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".index-*") // for its owner only
 	if err != nil {
-		return nil, errors.Join(wrap("create", err), db.Close())
+		return err
 	}
-	return x, nil
+	made := f.Name()
+	defer func() {
+		if gone := os.Remove(made); err == nil && !errors.Is(gone, fs.ErrNotExist) {
+			err = gone
+		}
+	}()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: made}).String())
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; %s", applicationID, version, tables))
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	err = os.Link(made, path)
+	if info, failed := os.Stat(path); errors.Is(err, fs.ErrExist) && failed == nil && info.Size() > 0 {
+		return nil
+	}
+	if err != nil { // an empty file is there, or the file system has no links
+		return os.Rename(made, path)
+	}
+	return nil
 }
 
 // Close closes the index.

@@ -305,9 +305,11 @@ func TestTwoAtOnce(t *testing.T) {
 	for range 3 {
 		wg.Go(func() {
 			x, err := search.Open(context.Background(), path)
-			if err == nil {
-				_, err = x.Feed(context.Background(), sessions)
+			if err != nil {
+				t.Error(err)
+				return
 			}
+			_, err = x.Feed(context.Background(), sessions)
 			if err == nil {
 				_, _, err = x.Find(context.Background(), search.Query{Terms: []string{"apple"}, Limit: 10})
 			}
