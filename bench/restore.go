@@ -100,7 +100,7 @@ func Restore(ctx context.Context, s pistore.Storage) (time.Duration, error) {
 	}
 	lane, err := h.Lane(ctx, registers.MainLane)
 	elapsed := time.Since(begin)
-	if err == nil && lane.Run() == nil {
+	if err == nil && lane.Handle() == nil {
 		err = errors.New("bench: restore did not find the open run")
 	}
 	return elapsed, errors.Join(err, h.Close(ctx))

@@ -1,20 +1,24 @@
 package harness
 
 import (
+	"fmt"
+	"slices"
+
 	"pistore"
 	"pistore/registers"
 	"pistore/session"
 )
 
-// change collects the writes of a fold. What is written twice on the way
-// (leaf, op.state) is written once, with its last value, and the writes come
-// out in one order whatever the order of the rows: content, leaf, arguments,
-// op.meta, op.state, configuration, outcome, lane state.
+// change collects the writes of a fold. What is written twice on the way is
+// written once, with its last value, and the writes come out in one order
+// whatever the order of the rows: content, leaf, cells, op.meta, op.state,
+// configuration, outcome, lane state. Which of the registers of lane and
+// operation are written follows from what the fold changed.
 type change struct {
 	from    *position
 	moved   bool            // a transition was made
 	content []pistore.Write // entries and usage rows
-	cells   []pistore.Write // op.tool_args, op.tool_output
+	cells   []pistore.Write // registers beside those that tx knows of
 	seeded  bool            // lane.config is written
 	result  *registers.LastResult
 	news    []Event // what to tell once the change is durable
@@ -32,55 +36,71 @@ func (c *change) placeMessage(p *position, id pistore.ID, m session.Message) *po
 	return c.place(p, id, session.MessagePayload(m))
 }
 
+// set writes a register that tx does not know of: op.* beside op.meta and
+// op.state, pending.entry, a fact.
+func (c *change) set(namespace, key string, value pistore.JSON) {
+	c.cell(namespace, key, pistore.SetRegister{Namespace: namespace, Key: key, Value: value})
+}
+
+// remove deletes such a register.
+func (c *change) remove(namespace, key string) {
+	c.cell(namespace, key, pistore.DeleteRegister{Namespace: namespace, Key: key})
+}
+
+func (c *change) cell(namespace, key string, w pistore.Write) {
+	c.cells = slices.DeleteFunc(c.cells, func(old pistore.Write) bool {
+		switch old := old.(type) {
+		case pistore.SetRegister:
+			return old.Namespace == namespace && old.Key == key
+		case pistore.DeleteRegister:
+			return old.Namespace == namespace && old.Key == key
+		default:
+			panic(fmt.Sprintf("harness: write %T", old))
+		}
+	})
+	c.cells = append(c.cells, w)
+}
+
 func (c *change) tell(ev Event) { c.news = append(c.news, ev) }
 
 // tx is the transaction that leads from the change's start to p, conditional
-// on the registers that it was decided from.
+// on the registers that it was decided from: one that is overwritten from
+// memory must be what memory says.
 func (c *change) tx(p *position) pistore.Tx {
 	var tx pistore.Tx
-	add := func(w pistore.Write) { tx.Writes = append(tx.Writes, w) }
 	set := func(namespace, key string, value pistore.JSON) {
-		add(pistore.SetRegister{Namespace: namespace, Key: key, Value: value})
+		tx.Writes = append(tx.Writes, pistore.SetRegister{Namespace: namespace, Key: key, Value: value})
 	}
 	expect := func(namespace, key string, seq pistore.Seq) {
 		tx.Expect = append(tx.Expect, pistore.Precondition{Namespace: namespace, Key: key, Seq: seq})
 	}
-
-	last := -1
-	for i, w := range c.content {
-		if _, entry := w.(pistore.InsertEntry); entry {
-			last = i
-		}
-	}
-	for i, w := range c.content {
-		add(w)
-		if i == last {
-			set(registers.LaneLeafNS, p.lane, registers.EncodeLaneLeaf(p.leaf))
-		}
-	}
-	tx.Writes = append(tx.Writes, c.cells...)
-
 	from, op := c.from.op, p.op
-	if from == nil { // acceptance
-		set(registers.OpMetaNS, string(op.meta.OperationID), registers.EncodeOpMeta(op.meta))
-	} else {
+	if from != nil && (op == nil || op.state != from.state) {
 		expect(registers.OpStateNS, string(from.meta.OperationID), from.seq)
 	}
-	// A register that is overwritten from memory must be what memory says.
-	if (from == nil) != (op == nil) {
+	laneState := !sameState(c.from.state, p.state)
+	if laneState {
 		expect(registers.LaneStateNS, p.lane, c.from.stateSeq)
 	}
-	if last >= 0 {
+	if p.leaf != c.from.leaf {
 		expect(registers.LaneLeafNS, p.lane, c.from.leafSeq)
 	}
 	if c.seeded || from != nil && op != nil && capturedConfiguration(from, op) {
 		expect(registers.LaneConfigNS, p.lane, c.from.configSeq)
 	}
-	if op != nil {
-		set(registers.OpStateNS, string(op.meta.OperationID), registers.EncodeOpState(&op.run))
-	} else {
-		add(pistore.DeleteRegister{Namespace: registers.OpMetaNS, Key: string(from.meta.OperationID)})
-		add(pistore.DeleteRegister{Namespace: registers.OpStateNS, Key: string(from.meta.OperationID)})
+
+	c.writeContent(&tx, p)
+	tx.Writes = append(tx.Writes, c.cells...)
+	switch {
+	case op == nil && from != nil:
+		tx.Writes = append(tx.Writes,
+			pistore.DeleteRegister{Namespace: registers.OpMetaNS, Key: string(from.meta.OperationID)},
+			pistore.DeleteRegister{Namespace: registers.OpStateNS, Key: string(from.meta.OperationID)})
+	case op != nil && from == nil: // acceptance
+		set(registers.OpMetaNS, string(op.meta.OperationID), registers.EncodeOpMeta(op.meta))
+		set(registers.OpStateNS, string(op.meta.OperationID), registers.EncodeOpState(op.state))
+	case op != nil && op.state != from.state:
+		set(registers.OpStateNS, string(op.meta.OperationID), registers.EncodeOpState(op.state))
 	}
 	if c.seeded {
 		set(registers.LaneConfigNS, p.lane, registers.EncodeLaneConfiguration(*p.config))
@@ -88,17 +108,39 @@ func (c *change) tx(p *position) pistore.Tx {
 	if c.result != nil {
 		set(registers.LaneLastResultNS, p.lane, registers.EncodeLastResult(*c.result))
 	}
-	if (from == nil) != (op == nil) {
+	if laneState {
 		set(registers.LaneStateNS, p.lane, registers.EncodeLaneState(p.state))
 	}
 	return tx
 }
 
+// writeContent writes entries and usage rows, and the leaf behind the last
+// entry.
+func (c *change) writeContent(tx *pistore.Tx, p *position) {
+	leaf := 0 // where in content the leaf is written
+	for i, w := range c.content {
+		if _, entry := w.(pistore.InsertEntry); entry {
+			leaf = i + 1
+		}
+	}
+	tx.Writes = append(tx.Writes, c.content[:leaf]...)
+	if p.leaf != c.from.leaf {
+		tx.Writes = append(tx.Writes, pistore.SetRegister{
+			Namespace: registers.LaneLeafNS, Key: p.lane, Value: registers.EncodeLaneLeaf(p.leaf),
+		})
+	}
+	tx.Writes = append(tx.Writes, c.content[leaf:]...)
+}
+
+func sameState(a, b registers.LaneState) bool {
+	return a.CurrentOperationID == b.CurrentOperationID && slices.Equal(a.PendingNextRun, b.PendingNextRun)
+}
+
 // capturedConfiguration reports whether a step began between two positions of
 // one operation, and with it the lane's configuration was read.
 func capturedConfiguration(from, to *operation) bool {
-	step := stepOf(to.run.Phase)
-	return step != "" && step != stepOf(from.run.Phase)
+	step := stepOf(to.phase())
+	return step != "" && step != stepOf(from.phase())
 }
 
 // stepOf is the step that a phase belongs to, or empty.

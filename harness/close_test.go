@@ -232,7 +232,7 @@ func TestCloseWaitsForAdmittedCalls(t *testing.T) {
 	g.armed = true
 	g.mu.Unlock()
 	type accepted struct {
-		run *harness.Run
+		run *harness.Handle
 		err error
 	}
 	done := make(chan accepted, 1)

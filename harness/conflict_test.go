@@ -200,7 +200,7 @@ func TestOperationEndsElsewhere(t *testing.T) {
 // An operation that ended elsewhere while it was suspended here.
 func TestSuspendedOperationEndsElsewhere(t *testing.T) {
 	r := newRig(t, config{script: toolRun, rows: stoppedAt(t, "tools"), seed: 1})
-	run := r.lane.Run()
+	run := r.lane.Handle()
 	r.finalizeBeside(run.OperationID(), registers.LastResult{OperationID: run.OperationID(), Kind: registers.KindRun, Outcome: registers.Aborted})
 	_, err := r.lane.Resume(r.ctx)
 	r.check(err)

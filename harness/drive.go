@@ -22,7 +22,7 @@ import (
 type drive struct {
 	l        *Lane
 	h        *Harness
-	run      *Run
+	handle   *Handle
 	ctx      context.Context
 	resuming bool         // the first commit of a Resume is still to come
 	running  map[int]bool // calls of the open batch under way in this process
@@ -80,11 +80,11 @@ func (c *completions) take(ctx context.Context) (toolSettled, bool) {
 }
 
 // start begins to drive the lane's open run. The caller holds the line.
-func (l *Lane) start(run *Run, resuming bool) {
+func (l *Lane) start(handle *Handle, resuming bool) {
 	l.mu.Lock()
 	l.driving = true
 	l.mu.Unlock()
-	d := &drive{l: l, h: l.h, run: run, resuming: resuming, running: map[int]bool{}, done: completions{gate: l.gate}}
+	d := &drive{l: l, h: l.h, handle: handle, resuming: resuming, running: map[int]bool{}, done: completions{gate: l.gate}}
 	l.h.enter()
 	l.gate.enter()
 	go func() {
@@ -140,7 +140,7 @@ func (d *drive) stop(result *Result) {
 	if s := result.Suspended; s != nil {
 		d.l.post(RunSuspend{about, *s})
 	}
-	d.run.set(result)
+	d.handle.set(result)
 }
 
 // advance commits what an event leads to and returns the effect that comes
@@ -194,18 +194,16 @@ func (d *drive) advance(ev event) (action, bool) {
 // commit but this one, which bounds a loop of crashes.
 func (d *drive) fold(ev event, ids *reserve) (*position, *change, action) {
 	from := d.l.position()
-	p, c, act := fold(from, ev, &d.h.env, ids)
+	p, c, act := d.h.planner.fold(from, ev, &d.h.env, ids)
 	if _, rerun := act.(effectTools); rerun && d.resuming {
 		c.moved = true
 	}
 	if p.op != nil && c.moved {
-		next, op := *p, *p.op
-		op.run.Resumes = 0
+		var resumes int64
 		if d.resuming {
-			op.run.Resumes = min(from.op.run.Resumes+1, pistore.MaxSeq)
+			resumes = min(*registers.ResumesOf(from.op.state)+1, pistore.MaxSeq)
 		}
-		next.op = &op
-		p = &next
+		p = p.withState(func(s registers.OpState) { *registers.ResumesOf(s) = resumes })
 	}
 	return p, c, act
 }
@@ -222,7 +220,7 @@ func (d *drive) reload() bool {
 	}
 	d.l.move(fresh)
 	switch {
-	case fresh.op == nil || fresh.op.meta.OperationID != d.run.id:
+	case fresh.op == nil || fresh.op.meta.OperationID != d.handle.id:
 		d.endedElsewhere(old.about(""))
 		return false
 	case fresh.op.seq == old.op.seq: // it was the configuration that changed
@@ -241,19 +239,19 @@ func (d *drive) endedElsewhere(about About) {
 	d.l.mu.Unlock()
 	switch {
 	case err != nil:
-		d.run.seal(err)
-	case last == nil || last.OperationID != d.run.id:
-		d.run.seal(fmt.Errorf("harness: run %s: %w", d.run.id, ErrUnknownOutcome))
+		d.handle.seal(err)
+	case last == nil || last.OperationID != d.handle.id:
+		d.handle.seal(fmt.Errorf("harness: operation %s: %w", d.handle.id, ErrUnknownOutcome))
 	default:
 		d.l.post(RunEnd{about, *last})
-		d.run.set(&Result{Ended: last})
+		d.handle.set(&Result{Ended: last})
 	}
 }
 
 // request makes the request that the run's state announces.
 func (d *drive) request() (event, bool) {
 	p := d.l.position()
-	pend := p.op.run.Phase.(*registers.AssistantPending)
+	pend := p.op.phase().(*registers.AssistantPending)
 	about := p.about(pend.Context.StepID)
 	t := d.l.gate.announce(EffectRequest, d.l.name, func() pistore.JSON { return describeRequest(pend) })
 	if d.l.gate.pass(d.ctx, t) != nil {
@@ -346,7 +344,7 @@ func (d *drive) tools(pending []int) (event, bool) {
 
 func (d *drive) startTool(index int) {
 	p := d.l.position()
-	batch := p.op.run.Phase.(*registers.Tools)
+	batch := p.op.phase().(*registers.Tools)
 	call, id := p.op.batch[index], batch.Calls[index].ResultEntryID
 	call.Arguments = p.op.args[index]
 	about := p.about(batch.StepID)

@@ -219,7 +219,7 @@ func TestListenerCallsBack(t *testing.T) {
 				r.check(err)
 				r.completed(r.prompt("go"))
 				await(r, called)
-				if again := r.lane.Run(); again != nil { // the prompt of the listener
+				if again := r.lane.Handle(); again != nil { // the prompt of the listener
 					_, err := r.lane.RunToCompletion(r.ctx)
 					r.check(err)
 				}
@@ -234,7 +234,7 @@ func TestListenerGoesOn(t *testing.T) {
 	t.Run("RunEnd", func(t *testing.T) {
 		const runs = 20
 		var r *rig
-		var chain []*harness.Run
+		var chain []*harness.Handle
 		done := make(chan struct{})
 		r = newRig(t, config{script: faux.Script{{Rest: func(provider.Request, faux.Position) faux.Step { return faux.Text("Hi.") }}}, noLane: true, onEvent: func(ev harness.Event) {
 			if _, ok := ev.(harness.RunEnd); !ok {
@@ -284,7 +284,7 @@ func TestListenerGoesOn(t *testing.T) {
 		_, err = r.lane.Resume(r.ctx)
 		r.check(err)
 		await(r, done)
-		result, err := r.lane.Run().Wait(r.ctx)
+		result, err := r.lane.Handle().Wait(r.ctx)
 		r.check(err)
 		if result.Suspended == nil {
 			t.Errorf("the run came to %s", describe(result))
@@ -404,7 +404,7 @@ func TestWait(t *testing.T) {
 		return provider.Response{Message: provider.Empty(req, "", session.StopStop, "")}
 	}
 	r := newRig(t, config{provider: p, rows: stoppedAt(t, "checkpoint")})
-	run := r.lane.Run()
+	run := r.lane.Handle()
 	result, err := run.Wait(r.ctx)
 	r.check(err)
 	if result.Suspended == nil || result.Suspended.Reason != harness.SuspendRestored {
@@ -412,7 +412,7 @@ func TestWait(t *testing.T) {
 	}
 	same, err := r.lane.Resume(r.ctx)
 	r.check(err)
-	if same != run || r.lane.Run() != run {
+	if same != run || r.lane.Handle() != run {
 		t.Error("the handle changed")
 	}
 	await(r, called)

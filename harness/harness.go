@@ -69,6 +69,7 @@ type Options struct {
 type Harness struct {
 	storage    pistore.Storage
 	env        environment
+	planner    planner
 	system     []session.Block
 	projectors session.Projectors
 	drive      Drive
@@ -100,7 +101,7 @@ func New(storage pistore.Storage, o Options) (*Harness, error) {
 		return nil, fmt.Errorf("harness: %w", err)
 	}
 	h := &Harness{
-		storage: storage, env: env, projectors: o.Projectors, drive: o.Drive, onEvent: o.OnEvent,
+		storage: storage, env: env, planner: planner{next, apply}, projectors: o.Projectors, drive: o.Drive, onEvent: o.OnEvent,
 		clock: o.Clock, sleep: o.Sleep, lanes: map[string]*Lane{}, active: map[string]int{}, still: make(chan struct{}),
 	}
 	close(h.still)
@@ -264,7 +265,7 @@ func (h *Harness) seal(cause error) bool {
 	h.cancel()
 	for _, l := range lanes {
 		l.gate.seal(cause)
-		l.run().seal(cause)
+		l.handle().seal(cause)
 	}
 	return first
 }

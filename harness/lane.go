@@ -25,7 +25,7 @@ type Lane struct {
 
 	mu      sync.Mutex // guards what follows; written only by the holder of line
 	pos     *position  // nil until restored
-	current *Run       // the newest run, nil before the first
+	current *Handle    // the newest run, nil before the first
 	driving bool       // a drive goroutine is at work on current
 
 	events eventQueue
@@ -70,7 +70,7 @@ func (l *Lane) position() *position {
 	return l.pos
 }
 
-func (l *Lane) run() *Run {
+func (l *Lane) handle() *Handle {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current
@@ -97,31 +97,31 @@ func (l *Lane) restoreOnce(ctx context.Context) error {
 	}
 	l.move(p)
 	if p.op != nil {
-		run := newRun(p.op.meta.OperationID, l.name)
+		handle := newHandle(p.op.meta.OperationID, l.name)
 		why := &Suspension{Reason: SuspendRestored}
 		if what := beyond(p.op); what != "" {
 			why = &Suspension{SuspendUnsupported, what}
 		}
-		run.set(&Result{Suspended: why})
-		l.adopt(run)
+		handle.set(&Result{Suspended: why})
+		l.adopt(handle)
 	}
 	return nil
 }
 
 // adopt makes run the lane's run, and seals it if the harness was sealed in
 // the meantime and so did not see it.
-func (l *Lane) adopt(run *Run) {
+func (l *Lane) adopt(handle *Handle) {
 	l.mu.Lock()
-	l.current = run
+	l.current = handle
 	l.mu.Unlock()
 	if err := l.h.sealedBy(); err != nil {
-		run.seal(err)
+		handle.seal(err)
 	}
 }
 
 // Run returns the lane's newest run, suspended ones found by restore included,
 // or nil if there was none in the life of this handle.
-func (l *Lane) Run() *Run { return l.run() }
+func (l *Lane) Handle() *Handle { return l.handle() }
 
 // Leaf returns the entry that the lane stands on, empty before any.
 func (l *Lane) Leaf() pistore.ID { return l.position().leaf }
@@ -219,7 +219,7 @@ func (in Prompt) messages(now pistore.UnixMS) ([]session.Message, error) {
 // Prompt accepts a run and returns when it is durable; nothing was tried yet
 // then. Errors: ErrLaneBusy, ErrMissingIdentities, ErrInvalidMessage, those of
 // a commit, and the context's before admission; nothing was written.
-func (l *Lane) Prompt(ctx context.Context, in Prompt) (*Run, error) {
+func (l *Lane) Prompt(ctx context.Context, in Prompt) (*Handle, error) {
 	messages, err := in.messages(l.h.clock.Read())
 	if err != nil {
 		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
@@ -245,10 +245,10 @@ func (l *Lane) Prompt(ctx context.Context, in Prompt) (*Run, error) {
 		if err != nil {
 			return nil, l.rejected(ctx, err)
 		}
-		run := newRun(next.op.meta.OperationID, l.name)
-		l.adopt(run)
-		l.start(run, false)
-		return run, nil
+		handle := newHandle(next.op.meta.OperationID, l.name)
+		l.adopt(handle)
+		l.start(handle, false)
+		return handle, nil
 	}
 }
 
@@ -277,7 +277,7 @@ func accept(p *position, messages []session.Message, env *environment, m mint, c
 		op.meta.Intent.PromptEntryIDs = append(op.meta.Intent.PromptEntryIDs, id)
 		p = c.placeMessage(p, id, msg)
 	}
-	op.run = registers.RunState{Settings: env.settings, Phase: &registers.Checkpoint{
+	op.state = &registers.RunState{Settings: env.settings, Phase: &registers.Checkpoint{
 		Continuation: &registers.NeedAssistant{}, TriggerEntryID: p.leaf, SkipInboxOnce: true,
 	}}
 	open := *p
@@ -293,25 +293,25 @@ func accept(p *position, messages []session.Message, env *environment, m mint, c
 
 // Resume continues a suspended run and returns its handle. Errors:
 // ErrNothingToResume when no run is open, or it is already going on.
-func (l *Lane) Resume(ctx context.Context) (*Run, error) {
+func (l *Lane) Resume(ctx context.Context) (*Handle, error) {
 	if err := l.take(ctx); err != nil {
 		return nil, err
 	}
 	defer l.give()
 	l.mu.Lock()
-	p, run, driving := l.pos, l.current, l.driving
+	p, handle, driving := l.pos, l.current, l.driving
 	l.mu.Unlock()
 	if p.op == nil || driving {
 		return nil, fmt.Errorf("harness: lane %s: %w", l.name, ErrNothingToResume)
 	}
-	if run == nil || run.id != p.op.meta.OperationID {
-		run = newRun(p.op.meta.OperationID, l.name)
-		l.adopt(run)
+	if handle == nil || handle.id != p.op.meta.OperationID {
+		handle = newHandle(p.op.meta.OperationID, l.name)
+		l.adopt(handle)
 	}
-	run.set(nil)
+	handle.set(nil)
 	l.post(RunResume{p.about("")})
-	l.start(run, true)
-	return run, nil
+	l.start(handle, true)
+	return handle, nil
 }
 
 // rejected tells a refusal, after which everything goes on, from a failure,
@@ -356,7 +356,7 @@ func (l *Lane) commit(ctx context.Context, p *position, c *change) error {
 	// turn it leads to.
 	about := p.about("")
 	if c.from.op != nil {
-		about = c.from.about(stepOf(c.from.op.run.Phase))
+		about = c.from.about(stepOf(c.from.op.phase()))
 	}
 	l.move(c.advance(p, tx, r))
 	for _, ev := range committed(about, tx, r, c.news) {

@@ -48,7 +48,7 @@ func TestTwoLanes(t *testing.T) {
 	r := newRig(t, config{provider: meeting})
 	r.completed(r.prompt("first"))
 	lanes := r.open("side")
-	var runs []*harness.Run
+	var runs []*harness.Handle
 	for _, lane := range lanes {
 		run, err := lane.Prompt(r.ctx, harness.Prompt{Text: "to " + lane.Name()})
 		r.check(err)

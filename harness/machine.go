@@ -107,7 +107,7 @@ func next(p *position, env *environment) action {
 	if reason := beyond(p.op); reason != "" {
 		return suspend{SuspendUnsupported, reason}
 	}
-	switch ph := p.op.run.Phase.(type) {
+	switch ph := p.op.phase().(type) {
 	case *registers.Checkpoint:
 		switch ph.Continuation.(type) {
 		case *registers.NeedAssistant:
@@ -135,10 +135,10 @@ func next(p *position, env *environment) action {
 // beyond names what this harness does not execute, or is empty. Such a state
 // stays as it is.
 func beyond(op *operation) string {
-	if op.other != nil {
-		return string(registers.KindOf(op.other))
+	run, ok := op.state.(*registers.RunState)
+	if !ok {
+		return string(registers.KindOf(op.state))
 	}
-	run := op.run
 	if op.meta.RequestID != "" {
 		return "request"
 	}
@@ -194,7 +194,7 @@ func nextOfBatch(op *operation, batch *registers.Tools, env *environment) action
 // sequential reports whether the calls of a batch run one after the other:
 // because the run says so, or because one of the tools called asks for it.
 func sequential(op *operation, env *environment) bool {
-	if op.run.Settings.ToolExecution == registers.Sequential {
+	if op.run().Settings.ToolExecution == registers.Sequential {
 		return true
 	}
 	for _, call := range op.batch {
@@ -261,22 +261,28 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 	}
 }
 
+// planner is the machine. It is a value, so that a test can run a faulty one.
+type planner struct {
+	next  func(*position, *environment) action
+	apply func(*position, event, *environment, mint, *change) *position
+}
+
 // fold applies an event, if there is one, and then every transition that needs
 // no effect. The result is one transaction and the effect it leads to.
-func fold(p *position, ev event, env *environment, m mint) (*position, *change, action) {
+func (m planner) fold(p *position, ev event, env *environment, ids mint) (*position, *change, action) {
 	c := &change{from: p}
 	if ev != nil {
 		_, recovering := ev.(resumed)
 		c.moved = !recovering // recovery may find nothing to settle
-		p = apply(p, ev, env, m, c)
+		p = m.apply(p, ev, env, ids, c)
 	}
 	for {
-		act := next(p, env)
+		act := m.next(p, env)
 		t, ok := act.(transition)
 		if !ok {
 			return p, c, act
 		}
-		p = apply(p, t, env, m, c)
+		p = m.apply(p, t, env, ids, c)
 		c.moved = true
 	}
 }

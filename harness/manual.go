@@ -34,16 +34,16 @@ func (l *Lane) StepEffect(ctx context.Context, id int64) (Effect, error) {
 
 // RunToCompletion steps until the lane's run ends or is suspended.
 func (l *Lane) RunToCompletion(ctx context.Context) (Result, error) {
-	run := l.run()
-	if run == nil {
+	handle := l.handle()
+	if handle == nil {
 		return Result{}, ErrNothingToResume
 	}
-	for l.gate.manual && !run.rests() {
+	for l.gate.manual && !handle.rests() {
 		if _, err := l.Step(ctx); errors.Is(err, ErrNotParked) {
 			break
 		} else if err != nil {
 			return Result{}, err
 		}
 	}
-	return run.Wait(ctx)
+	return handle.Wait(ctx)
 }

@@ -26,8 +26,7 @@ type position struct {
 // operation is an open operation.
 type operation struct {
 	meta  registers.OpMeta
-	other registers.OpState // a kind that is not executed here; nil: a run
-	run   registers.RunState
+	state registers.OpState    // of any kind; rows copy it and never change it
 	seq   pistore.Seq          // of op.state
 	batch []session.ToolCall   // calls of the response behind an open tool batch, in call order
 	args  map[int]pistore.JSON // effective arguments of the batch's started calls, by index
@@ -79,13 +78,66 @@ func (p *position) configuration(env *environment) registers.LaneConfiguration {
 	return env.seed
 }
 
-// withPhase returns a copy of p whose run stands in another phase.
-func (p *position) withPhase(ph registers.Phase) *position {
-	next, op := *p, *p.op
-	op.run.Phase = ph
-	if _, tools := ph.(*registers.Tools); !tools {
-		op.batch, op.args, op.output = nil, nil, nil
+// run is the state of a run, which the operation must be.
+func (op *operation) run() *registers.RunState { return op.state.(*registers.RunState) }
+
+// phase is where a run stands, nil for an operation of another kind.
+func (op *operation) phase() registers.Phase {
+	if run, ok := op.state.(*registers.RunState); ok {
+		return run.Phase
 	}
+	return nil
+}
+
+// owned returns the registers that end with the operation, op.meta and op.state
+// aside: those that its state names, as far as they exist.
+func (op *operation) owned() []pistore.Address {
+	id := op.meta.OperationID
+	keys := registers.RequiredKeys(id, op.state)[2:]
+	batch, ok := op.phase().(*registers.Tools)
+	if !ok {
+		return keys
+	}
+	for i, call := range batch.Calls {
+		key := registers.ToolKey(id, batch.StepID, call.SourceIndex)
+		if _, started := op.args[i]; started && call.Status == registers.CallCompleted {
+			keys = append(keys, pistore.Address{Namespace: registers.OpToolArgsNS, Key: key})
+		}
+		if _, partial := op.output[i]; partial && call.Status == registers.CallEffectPending {
+			keys = append(keys, pistore.Address{Namespace: registers.OpToolOutputNS, Key: key})
+		}
+	}
+	return keys
+}
+
+// with returns a copy of p whose operation is changed. What the operation
+// shares with the old one is the caller's to copy before it changes it.
+func (p *position) with(change func(*operation)) *position {
+	next, op := *p, *p.op
+	change(&op)
 	next.op = &op
 	return &next
+}
+
+// withState returns a copy of p whose operation, of any kind, has a changed
+// state.
+func (p *position) withState(change func(registers.OpState)) *position {
+	return p.with(func(op *operation) {
+		op.state = registers.CopyState(op.state)
+		change(op.state)
+	})
+}
+
+// withRun returns a copy of p whose run has a changed state.
+func (p *position) withRun(change func(*registers.RunState)) *position {
+	return p.withState(func(s registers.OpState) { change(s.(*registers.RunState)) })
+}
+
+// withPhase returns a copy of p whose run stands in another phase.
+func (p *position) withPhase(ph registers.Phase) *position {
+	return p.withRun(func(run *registers.RunState) { run.Phase = ph }).with(func(op *operation) {
+		if _, tools := ph.(*registers.Tools); !tools {
+			op.batch, op.args, op.output = nil, nil, nil
+		}
+	})
 }

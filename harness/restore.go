@@ -78,13 +78,13 @@ func (h *Harness) restoreNamed(ctx context.Context, p *position) error {
 		wanted = append(wanted, pistore.Address{Namespace: registers.PendingEntryNS, Key: string(id)})
 		absent = append(absent, id)
 	}
-	var state registers.OpState
 	required := len(wanted)
 	if id := p.state.CurrentOperationID; id != "" {
 		var err error
-		if p.op, state, err = h.restoreOperation(ctx, p, id); err != nil {
+		if p.op, err = h.restoreOperation(ctx, p, id); err != nil {
 			return err
 		}
+		state := p.op.state
 		entryIDs = append(append(entryIDs, p.op.meta.EntryIDs()...), registers.EntryIDs(state)...)
 		absent = append(absent, registers.ReservedIDs(state)...)
 		keys := registers.Keys(id, state)
@@ -111,36 +111,32 @@ func (h *Harness) restoreNamed(ctx context.Context, p *position) error {
 }
 
 // restoreOperation reads the two registers of an open operation.
-func (h *Harness) restoreOperation(ctx context.Context, p *position, id pistore.ID) (*operation, registers.OpState, error) {
+func (h *Harness) restoreOperation(ctx context.Context, p *position, id pistore.ID) (*operation, error) {
 	metaAt := pistore.Address{Namespace: registers.OpMetaNS, Key: string(id)}
 	stateAt := pistore.Address{Namespace: registers.OpStateNS, Key: string(id)}
 	found, err := h.registers(ctx, metaAt, stateAt)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, at := range []pistore.Address{metaAt, stateAt} {
 		if _, ok := found[at]; !ok {
-			return nil, nil, h.corrupt(at, 11, "lane "+p.lane+" names the operation as open, and it is absent")
+			return nil, h.corrupt(at, 11, "lane "+p.lane+" names the operation as open, and it is absent")
 		}
 	}
 	op := &operation{seq: found[stateAt].Seq}
 	if op.meta, err = registers.DecodeOpMeta(found[metaAt].Value); err != nil {
-		return nil, nil, h.corrupt(metaAt, 21, err.Error())
+		return nil, h.corrupt(metaAt, 21, err.Error())
 	}
 	state, err := registers.DecodeOpState(found[stateAt].Value)
 	if err != nil {
-		return nil, nil, h.corrupt(stateAt, 21, err.Error())
+		return nil, h.corrupt(stateAt, 21, err.Error())
 	}
 	if op.meta.OperationID != id || op.meta.Lane != p.lane || op.meta.Intent.Kind != registers.KindOf(state) {
-		return nil, nil, h.corrupt(metaAt, 11, fmt.Sprintf("it was accepted as a %s %s on lane %q, and stands as a %s on lane %q",
+		return nil, h.corrupt(metaAt, 11, fmt.Sprintf("it was accepted as a %s %s on lane %q, and stands as a %s on lane %q",
 			op.meta.Intent.Kind, op.meta.OperationID, op.meta.Lane, registers.KindOf(state), p.lane))
 	}
-	if run, ok := state.(*registers.RunState); ok {
-		op.run = *run
-	} else {
-		op.other = state
-	}
-	return op, state, nil
+	op.state = state
+	return op, nil
 }
 
 // namedEntries reads the entries that must exist together with those that must
@@ -177,7 +173,7 @@ func (h *Harness) namedEntries(ctx context.Context, p *position, present, absent
 // restoreBatch brings back what an open tool batch works on: the calls of its
 // response and the arguments of those that were started.
 func (h *Harness) restoreBatch(p *position, entries map[pistore.ID]pistore.Entry, found cells) error {
-	batch, ok := p.op.run.Phase.(*registers.Tools)
+	batch, ok := p.op.phase().(*registers.Tools)
 	if !ok {
 		return nil
 	}

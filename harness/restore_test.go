@@ -263,7 +263,7 @@ func TestUnsupportedStatesAreLeftAlone(t *testing.T) {
 						t.Fatalf("the operation came to %s", describe(result))
 					}
 				}
-				unsupported(r.lane.Run().Wait(r.ctx))
+				unsupported(r.lane.Handle().Wait(r.ctx))
 				for range 2 {
 					_, err := r.lane.Resume(r.ctx)
 					r.check(err)
@@ -369,7 +369,7 @@ func TestLaneIsRestoredLater(t *testing.T) {
 	r.check(err)
 	again, err := r.h.Lane(r.ctx, "side")
 	r.check(err)
-	if side != again || side.Name() != "side" || side.Leaf() != "" || side.Run() != nil {
+	if side != again || side.Name() != "side" || side.Leaf() != "" || side.Handle() != nil {
 		t.Errorf("lane %+v", side)
 	}
 }

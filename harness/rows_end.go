@@ -10,27 +10,30 @@ import (
 // The terminal rows: an operation ends by ceasing to exist.
 
 func applyFinish(p *position, c *change) *position {
-	end := p.op.run.Phase.(*registers.Checkpoint).Continuation.(*registers.MayFinish)
+	end := p.op.phase().(*registers.Checkpoint).Continuation.(*registers.MayFinish)
 	result := registers.LastResult{Outcome: registers.Completed, RunCompletion: registers.WithTerminateTools}
 	if end.IncludeFinalAssistant {
 		result.RunCompletion = registers.WithAssistant
-		result.FinalAssistantID = p.op.run.LatestAssistantEntryID
+		result.FinalAssistantID = p.op.run().LatestAssistantEntryID
 	}
 	return terminate(p, result, c)
 }
 
 func applyFail(p *position, c *change) *position {
-	failure := p.op.run.Phase.(*registers.FailureDrain).Error
+	failure := p.op.phase().(*registers.FailureDrain).Error
 	return terminate(p, registers.LastResult{
-		Outcome: registers.Failed, Error: &failure, FinalAssistantID: p.op.run.LatestAssistantEntryID,
+		Outcome: registers.Failed, Error: &failure, FinalAssistantID: p.op.run().LatestAssistantEntryID,
 	}, c)
 }
 
-// terminate writes the outcome and frees the lane; change.tx deletes the
-// operation's registers.
+// terminate writes the outcome, deletes what the operation owns, and frees the
+// lane; op.meta and op.state are change.tx's to delete.
 func terminate(p *position, result registers.LastResult, c *change) *position {
-	result.OperationID, result.Kind, result.LeafID = p.op.meta.OperationID, registers.KindRun, p.leaf
+	result.OperationID, result.Kind, result.LeafID = p.op.meta.OperationID, registers.KindOf(p.op.state), p.leaf
 	c.result = &result
+	for _, at := range p.op.owned() {
+		c.remove(at.Namespace, at.Key)
+	}
 	c.tell(RunEnd{p.about(""), result})
 	idle := *p
 	idle.op = nil
@@ -44,7 +47,7 @@ func applyResumed(p *position, env *environment, m mint, c *change) *position {
 	if beyond(p.op) != "" {
 		return p // not even what was in flight is ours to settle
 	}
-	switch ph := p.op.run.Phase.(type) {
+	switch ph := p.op.phase().(type) {
 	case *registers.AssistantPending:
 		return recoverRequest(p, ph, m, c)
 	case *registers.Tools:

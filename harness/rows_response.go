@@ -11,7 +11,7 @@ import (
 // Rows of the transition table around a request.
 
 func applyBeginStep(p *position, env *environment, m mint, c *change) *position {
-	at := p.op.run.Phase.(*registers.Checkpoint)
+	at := p.op.phase().(*registers.Checkpoint)
 	need := at.Continuation.(*registers.NeedAssistant)
 	step := registers.Context{
 		StepID:               m.New(),
@@ -26,7 +26,7 @@ func applyBeginStep(p *position, env *environment, m mint, c *change) *position 
 }
 
 func applyIntend(p *position, env *environment, m mint) *position {
-	ready := p.op.run.Phase.(*registers.AssistantReady)
+	ready := p.op.phase().(*registers.AssistantReady)
 	model, _ := env.model(ready.Context.Configuration.Model)
 	return p.withPhase(&registers.AssistantPending{
 		Context:             ready.Context,
@@ -45,7 +45,7 @@ func storable(n int64) int64 { return min(max(n, 0), pistore.MaxSeq) }
 // applyResponse settles the attempt in flight: response, usage and what comes
 // next become durable together.
 func applyResponse(p *position, ev responded, m mint, c *change) *position {
-	pend := p.op.run.Phase.(*registers.AssistantPending)
+	pend := p.op.phase().(*registers.AssistantPending)
 	class := classify(ev, pend)
 	msg := *ev.message
 	if class == classOverflow || class == classUnusable {
@@ -95,10 +95,7 @@ func settle(p *position, pend *registers.AssistantPending, msg *session.Assistan
 			Provider: model.Provider, ModelID: model.ModelID,
 		}.encode(),
 	})
-	op := *p.op
-	op.run.LatestAssistantEntryID = pend.ResponseEntryID
-	p.op = &op
-	return p
+	return p.withRun(func(run *registers.RunState) { run.LatestAssistantEntryID = pend.ResponseEntryID })
 }
 
 // planBatch reserves a result for each call; results are followers of their
@@ -133,7 +130,7 @@ func applyRetry(p *position, pend *registers.AssistantPending, ev responded, m m
 }
 
 func applyDue(p *position) *position {
-	wait := p.op.run.Phase.(*registers.AssistantRetryWait)
+	wait := p.op.phase().(*registers.AssistantRetryWait)
 	return p.withPhase(&registers.AssistantReady{Context: wait.Context, NextAttempt: wait.NextAttempt})
 }
 

@@ -33,7 +33,7 @@ func errorResult(text string) toolResult {
 
 // withCall returns a copy of p in which one call of the open batch is changed.
 func (p *position) withCall(index int, change func(*registers.Call)) *position {
-	batch := *p.op.run.Phase.(*registers.Tools)
+	batch := *p.op.phase().(*registers.Tools)
 	batch.Calls = slices.Clone(batch.Calls)
 	change(&batch.Calls[index])
 	return p.withPhase(&batch)
@@ -47,15 +47,13 @@ func (p *position) argsKey(step pistore.ID, index int) string {
 // applyClearCall is the intent of a call: its effective arguments and its
 // replay policy are durable before it starts.
 func applyClearCall(p *position, index int, env *environment, c *change) *position {
-	batch := p.op.run.Phase.(*registers.Tools)
+	batch := p.op.phase().(*registers.Tools)
 	call := p.op.batch[index]
 	replay := registers.ReplayNever
 	if t, ok := env.tools.Lookup(call.Name); ok && t.Replay == registers.ReplaySafe {
 		replay = registers.ReplaySafe
 	}
-	c.cells = append(c.cells, pistore.SetRegister{
-		Namespace: registers.OpToolArgsNS, Key: p.argsKey(batch.StepID, index), Value: call.Arguments,
-	})
+	c.set(registers.OpToolArgsNS, p.argsKey(batch.StepID, index), call.Arguments)
 	p = p.withCall(index, func(k *registers.Call) { k.Status, k.Replay = registers.CallEffectPending, replay })
 	p.op.args = maps.Clone(p.op.args)
 	p.op.args[index] = call.Arguments
@@ -65,7 +63,7 @@ func applyClearCall(p *position, index int, env *environment, c *change) *positi
 // applyToolSettled places a call's result under its reserved id, whether the
 // call ran, was refused, or was interrupted.
 func applyToolSettled(p *position, index int, r toolResult, m mint, c *change) *position {
-	batch := p.op.run.Phase.(*registers.Tools)
+	batch := p.op.phase().(*registers.Tools)
 	call, id := p.op.batch[index], batch.Calls[index].ResultEntryID
 	p = c.place(p, id, session.ToolResultPayload(&session.ToolResultMessage{
 		ToolCallID: call.ID, ToolName: call.Name, Content: r.content, IsError: r.isError,
@@ -78,7 +76,7 @@ func applyToolSettled(p *position, index int, r toolResult, m mint, c *change) *
 		})
 	}
 	if _, partial := p.op.output[index]; partial {
-		c.cells = append(c.cells, pistore.DeleteRegister{Namespace: registers.OpToolOutputNS, Key: p.argsKey(batch.StepID, index)})
+		c.remove(registers.OpToolOutputNS, p.argsKey(batch.StepID, index))
 	}
 	return p.withCall(index, func(k *registers.Call) {
 		*k = registers.Call{Status: registers.CallCompleted, SourceIndex: k.SourceIndex, ResultEntryID: id, Terminate: r.terminate}
@@ -87,12 +85,12 @@ func applyToolSettled(p *position, index int, r toolResult, m mint, c *change) *
 
 // applyEndBatch leaves a batch whose calls are all completed.
 func applyEndBatch(p *position, c *change) *position {
-	batch := p.op.run.Phase.(*registers.Tools)
+	batch := p.op.phase().(*registers.Tools)
 	terminate := true
 	for i, call := range batch.Calls {
 		terminate = terminate && call.Terminate
 		if _, started := p.op.args[i]; started {
-			c.cells = append(c.cells, pistore.DeleteRegister{Namespace: registers.OpToolArgsNS, Key: p.argsKey(batch.StepID, i)})
+			c.remove(registers.OpToolArgsNS, p.argsKey(batch.StepID, i))
 		}
 	}
 	c.tell(TurnEnd{p.about(batch.StepID)})

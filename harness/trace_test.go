@@ -250,7 +250,7 @@ func TestRestoreReadsAHandful(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if lane.Run() == nil {
+			if lane.Handle() == nil {
 				t.Fatal("the open run was not found")
 			}
 			if c.lookups > 5 || c.registerCalls > 3 || c.entryCalls != 1 || c.scans != 0 {

@@ -82,6 +82,38 @@ func ControlOf(s OpState) *Control {
 	}
 }
 
+// ResumesOf returns the count of resumes of an operation, which every kind has.
+func ResumesOf(s OpState) *int64 {
+	switch s := s.(type) {
+	case *RunState:
+		return &s.Resumes
+	case *CompactionState:
+		return &s.Resumes
+	case *NavigationState:
+		return &s.Resumes
+	default:
+		panic(fmt.Sprintf("registers: unknown operation state %T", s))
+	}
+}
+
+// CopyState returns a copy of a state. What it points to, its slices included,
+// is shared with s.
+func CopyState(s OpState) OpState {
+	switch s := s.(type) {
+	case *RunState:
+		out := *s
+		return &out
+	case *CompactionState:
+		out := *s
+		return &out
+	case *NavigationState:
+		out := *s
+		return &out
+	default:
+		panic(fmt.Sprintf("registers: unknown operation state %T", s))
+	}
+}
+
 func batch(s OpState) *Tools {
 	if run, ok := s.(*RunState); ok {
 		if t, ok := run.Phase.(*Tools); ok {

@@ -32,39 +32,39 @@ type Suspension struct {
 	Detail string // what is missing, or empty
 }
 
-// Result is what a run came to: exactly one of the two is set.
+// Result is what an operation came to: exactly one of the two is set.
 type Result struct {
 	Ended     *registers.LastResult
 	Suspended *Suspension
 }
 
-// Run is the handle of an accepted run. It stays valid across suspensions.
-type Run struct {
+// Handle follows an accepted operation. It stays valid across suspensions.
+type Handle struct {
 	id   pistore.ID
 	lane string
 
 	mu      sync.Mutex // guards what follows
-	result  *Result    // nil while the run goes on
+	result  *Result    // nil while the operation goes on
 	err     error      // closed, faulted, or the outcome is unknown
 	changed chan struct{}
 }
 
-func newRun(id pistore.ID, lane string) *Run {
-	return &Run{id: id, lane: lane, changed: make(chan struct{})}
+func newHandle(id pistore.ID, lane string) *Handle {
+	return &Handle{id: id, lane: lane, changed: make(chan struct{})}
 }
 
-// OperationID returns the id of the run's operation.
-func (r *Run) OperationID() pistore.ID { return r.id }
+// OperationID returns the id of the operation.
+func (h *Handle) OperationID() pistore.ID { return h.id }
 
-// Wait returns when the run has ended or is suspended. After a suspension a
-// new Wait follows the resumed run. Ending the context ends the wait, never
-// the run. Errors: pistore.ErrClosed after Close, pistore.ErrFaulted after a
-// fault, ErrUnknownOutcome.
-func (r *Run) Wait(ctx context.Context) (Result, error) {
+// Wait returns when the operation has ended or is suspended. After a suspension
+// a new Wait follows the resumed operation. Ending the context ends the wait,
+// never the work. Errors: pistore.ErrClosed after Close, pistore.ErrFaulted
+// after a fault, ErrUnknownOutcome.
+func (h *Handle) Wait(ctx context.Context) (Result, error) {
 	for {
-		r.mu.Lock()
-		result, err, changed := r.result, r.err, r.changed
-		r.mu.Unlock()
+		h.mu.Lock()
+		result, err, changed := h.result, h.err, h.changed
+		h.mu.Unlock()
 		switch {
 		case result != nil && result.Ended != nil: // an end is an end, closed or not
 			return *result, nil
@@ -76,37 +76,37 @@ func (r *Run) Wait(ctx context.Context) (Result, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return Result{}, fmt.Errorf("harness: wait for run %s: %w", r.id, ctx.Err())
+			return Result{}, fmt.Errorf("harness: wait for operation %s: %w", h.id, ctx.Err())
 		}
 	}
 }
 
 // rests reports whether Wait would return at once.
-func (r *Run) rests() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.result != nil || r.err != nil
+func (h *Handle) rests() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.result != nil || h.err != nil
 }
 
 // set changes what Wait returns; nil lets it wait.
-func (r *Run) set(result *Result) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.result = result
-	close(r.changed)
-	r.changed = make(chan struct{})
+func (h *Handle) set(result *Result) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.result = result
+	close(h.changed)
+	h.changed = make(chan struct{})
 }
 
-// seal makes Wait fail unless the run has ended. A nil run is none.
-func (r *Run) seal(err error) {
-	if r == nil {
+// seal makes Wait fail unless the operation has ended. A nil handle is none.
+func (h *Handle) seal(err error) {
+	if h == nil {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
-		r.err = err
-		close(r.changed)
-		r.changed = make(chan struct{})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		h.err = err
+		close(h.changed)
+		h.changed = make(chan struct{})
 	}
 }
