@@ -24,16 +24,27 @@ type change struct {
 	news    []Event // what to tell once the change is durable
 }
 
-// place inserts an entry under the leaf and moves the leaf to it.
-func (c *change) place(p *position, id pistore.ID, payload pistore.JSON) *position {
-	c.content = append(c.content, pistore.InsertEntry{ID: id, ParentID: p.leaf, Type: pistore.TypeMessage, Payload: payload})
+// place inserts an entry under the leaf and moves the leaf to it. What no entry
+// may have is left for the commit to refuse.
+func (c *change) place(p *position, content session.Content) *position {
+	if stored, err := pistore.CheckEntry(content.Type, content.CustomType, content.Payload); err == nil {
+		content.Payload = stored
+	}
+	e := pistore.Entry{
+		ID: content.ID, ParentID: p.leaf, Type: content.Type, CustomType: content.CustomType, Payload: content.Payload,
+	}
+	c.content = append(c.content, pistore.InsertEntry{
+		ID: e.ID, ParentID: e.ParentID, Type: e.Type, CustomType: e.CustomType, Payload: e.Payload,
+	})
 	moved := *p
-	moved.leaf = id
+	if moved.leaf = e.ID; p.hasPath() {
+		moved.path = p.path.add(e)
+	}
 	return &moved
 }
 
 func (c *change) placeMessage(p *position, id pistore.ID, m session.Message) *position {
-	return c.place(p, id, session.MessagePayload(m))
+	return c.place(p, session.MessageContent(id, m))
 }
 
 // set writes a register that tx does not know of: op.* beside op.meta and
@@ -159,9 +170,12 @@ func stepOf(ph registers.Phase) pistore.ID {
 	}
 }
 
-// advance gives p the seqs that its transaction got.
+// advance gives p the seqs that its transaction got. An idle lane keeps no path.
 func (c *change) advance(p *position, tx pistore.Tx, r pistore.Receipt) *position {
 	q := *p
+	if q.path = nil; p.op != nil {
+		q.path = p.path.stamped(tx, r)
+	}
 	if p.op != nil {
 		op := *p.op
 		q.op = &op

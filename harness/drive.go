@@ -218,13 +218,17 @@ func (d *drive) reload() bool {
 		_ = d.l.fault(old.about(""), err)
 		return false
 	}
+	same := fresh.op != nil && old.op != nil && fresh.op.seq == old.op.seq
+	if same { // it was the lane that changed; what is in memory of the operation stays
+		fresh.op, fresh.path = old.op, old.path
+	}
 	d.l.move(fresh)
 	switch {
+	case same:
+		return true
 	case fresh.op == nil || fresh.op.meta.OperationID != d.handle.id:
 		d.endedElsewhere(old.about(""))
 		return false
-	case fresh.op.seq == old.op.seq: // it was the configuration that changed
-		return true
 	default:
 		d.stop(&Result{Suspended: &Suspension{Reason: SuspendChanged}})
 		return false
@@ -257,14 +261,8 @@ func (d *drive) request() (event, bool) {
 	if d.l.gate.pass(d.ctx, t) != nil {
 		return nil, false
 	}
-	req, err := d.h.buildRequest(d.ctx, p.leaf, pend)
-	unsent := err != nil && errors.Is(err, pistore.ErrInvalid) // by what is stored, or by a projector
+	req, err := d.h.buildRequest(p, pend)
 	if d.ctx.Err() != nil {
-		return nil, false
-	}
-	if err != nil && !unsent {
-		_ = d.l.fault(about, err)
-		d.l.deliver()
 		return nil, false
 	}
 	if pend.Attempt > 1 {
@@ -272,7 +270,7 @@ func (d *drive) request() (event, bool) {
 	}
 	d.l.emit(MessageStart{about, pend.ResponseEntryID, pend.Attempt})
 	resp := provider.Response{Message: provider.Empty(req, "", session.StopError, fmt.Sprintf("The context cannot be sent: %v", err))}
-	if !unsent {
+	if err == nil {
 		resp = d.stream(about, pend, req)
 	}
 	if d.ctx.Err() != nil {

@@ -67,16 +67,14 @@ type Options struct {
 
 // Harness runs the lanes of one session. It is safe for concurrent use.
 type Harness struct {
-	storage    pistore.Storage
-	env        environment
-	planner    planner
-	system     []session.Block
-	projectors session.Projectors
-	drive      Drive
-	onEvent    func(Event)
-	clock      pistore.Clock
-	ids        *pistore.IDs
-	sleep      func(context.Context, pistore.UnixMS) error
+	storage pistore.Storage
+	env     environment
+	planner planner
+	drive   Drive
+	onEvent func(Event)
+	clock   pistore.Clock
+	ids     *pistore.IDs
+	sleep   func(context.Context, pistore.UnixMS) error
 
 	ctx    context.Context // ends when the harness is closed or faulted
 	cancel context.CancelFunc
@@ -101,13 +99,10 @@ func New(storage pistore.Storage, o Options) (*Harness, error) {
 		return nil, fmt.Errorf("harness: %w", err)
 	}
 	h := &Harness{
-		storage: storage, env: env, planner: planner{next, apply}, projectors: o.Projectors, drive: o.Drive, onEvent: o.OnEvent,
+		storage: storage, env: env, planner: planner{next, apply}, drive: o.Drive, onEvent: o.OnEvent,
 		clock: o.Clock, sleep: o.Sleep, lanes: map[string]*Lane{}, active: map[string]int{}, still: make(chan struct{}),
 	}
 	close(h.still)
-	if o.SystemPrompt != "" {
-		h.system = session.TextContent(o.SystemPrompt)
-	}
 	if h.clock == nil {
 		h.clock = pistore.SystemClock
 	}
@@ -126,12 +121,15 @@ func New(storage pistore.Storage, o Options) (*Harness, error) {
 func newEnvironment(o Options) (environment, error) {
 	env := environment{
 		providers: o.Providers, tools: o.Tools, seed: o.Configuration,
-		retryPolicy: o.RetryPolicy, streamOptions: "{}",
+		retryPolicy: o.RetryPolicy, streamOptions: "{}", projectors: o.Projectors,
 		settings: registers.Settings{
 			Compaction:   registers.CompactionSettings{Enabled: true, ReserveTokens: 16384, KeepRecentTokens: 20000},
 			SteeringMode: registers.OneAtATime, FollowUpMode: registers.OneAtATime,
 			ToolExecution: o.ToolExecution,
 		},
+	}
+	if o.SystemPrompt != "" {
+		env.system = session.TextContent(o.SystemPrompt)
 	}
 	switch o.ToolExecution {
 	case "":

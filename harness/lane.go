@@ -233,9 +233,13 @@ func (l *Lane) Prompt(ctx context.Context, in Prompt) (*Handle, error) {
 		if err := l.accepts(p); err != nil {
 			return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
 		}
+		p, err := l.h.withPath(ctx, p)
+		if err != nil {
+			return nil, err
+		}
 		c := &change{from: p, moved: true}
 		next := accept(p, messages, &l.h.env, &reserve{h: l.h}, c)
-		err := l.commit(ctx, next, c)
+		err = l.commit(ctx, next, c)
 		if errors.Is(err, pistore.ErrConflict) {
 			if p, err = l.restore(ctx); err == nil {
 				l.move(p)
@@ -304,6 +308,11 @@ func (l *Lane) Resume(ctx context.Context) (*Handle, error) {
 	if p.op == nil || driving {
 		return nil, fmt.Errorf("harness: lane %s: %w", l.name, ErrNothingToResume)
 	}
+	p, err := l.h.withPath(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	l.move(p)
 	if handle == nil || handle.id != p.op.meta.OperationID {
 		handle = newHandle(p.op.meta.OperationID, l.name)
 		l.adopt(handle)

@@ -20,7 +20,10 @@ type position struct {
 	configSeq pistore.Seq
 	state     registers.LaneState
 	stateSeq  pistore.Seq
-	op        *operation // nil: idle
+	// path is the conversation up to the leaf as far as a model sees it; it is
+	// in memory while an operation is driven. See hasPath.
+	path *pathEntry
+	op   *operation // nil: idle
 }
 
 // operation is an open operation.
@@ -43,6 +46,8 @@ type environment struct {
 	settings      registers.Settings
 	retryPolicy   registers.RetryPolicy
 	streamOptions pistore.JSON
+	system        []session.Block // the system prompt; nil: none
+	projectors    session.Projectors
 }
 
 // missing names the first model or tool of a configuration that is not there,

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -15,19 +14,16 @@ import (
 // What goes out to a provider or a tool, and what comes back, brought into the
 // form that the machine takes.
 
-// buildRequest projects the conversation up to the leaf into a request. What
-// is stored and has no projection, and a projector that panics, is ErrInvalid.
-func (h *Harness) buildRequest(ctx context.Context, leaf pistore.ID, pend *registers.AssistantPending) (provider.Request, error) {
+// buildRequest projects the conversation up to the leaf into a request. It
+// fails for what is stored and has no projection, and for a projector that
+// panics.
+func (h *Harness) buildRequest(p *position, pend *registers.AssistantPending) (provider.Request, error) {
 	c := pend.Context
 	req := provider.Request{
-		Model: c.Configuration.Model, ThinkingLevel: c.Configuration.ThinkingLevel, System: h.system,
+		Model: c.Configuration.Model, ThinkingLevel: c.Configuration.ThinkingLevel, System: h.env.system,
 		Options: c.StreamOptions, MaxOutputTokens: pend.IntendedOutputLimit, Attempt: pend.Attempt,
 	}
-	var projected []session.ProjectedMessage
-	var err error
-	if failed := apart(func() { projected, err = session.ProjectBranch(ctx, h.storage, leaf, h.projectors) }); failed != nil {
-		return req, fmt.Errorf("%w: %w", pistore.ErrInvalid, failed)
-	}
+	projected, err := h.env.project(p.path.entries())
 	if err != nil {
 		return req, err
 	}

@@ -65,10 +65,10 @@ func applyClearCall(p *position, index int, env *environment, c *change) *positi
 func applyToolSettled(p *position, index int, r toolResult, m mint, c *change) *position {
 	batch := p.op.phase().(*registers.Tools)
 	call, id := p.op.batch[index], batch.Calls[index].ResultEntryID
-	p = c.place(p, id, session.ToolResultPayload(&session.ToolResultMessage{
+	p = c.place(p, session.Content{ID: id, Type: pistore.TypeMessage, Payload: session.ToolResultPayload(&session.ToolResultMessage{
 		ToolCallID: call.ID, ToolName: call.Name, Content: r.content, IsError: r.isError,
 		Details: r.details, Usage: r.usage, Timestamp: m.Now(),
-	}, r.terminate))
+	}, r.terminate)})
 	if r.usage != "" {
 		c.content = append(c.content, pistore.InsertUsage{
 			ID: m.New(), EntryID: id, Usage: r.usage,

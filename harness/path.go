@@ -1,0 +1,100 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+
+	"pistore"
+	"pistore/session"
+)
+
+// The path of a lane in memory: its entries from the newest compaction,
+// inclusive, to the leaf. It is read once, before an operation is accepted or
+// resumed, grows by what is placed, and is let go when the operation ends. So
+// an operation projects its requests without reading the store.
+
+// pathEntry is the newest entry of a path, linked to the one before it. Paths
+// share what they have in common, and nothing of them ever changes.
+type pathEntry struct {
+	entry  pistore.Entry // while its transaction is planned: without seq and time
+	prev   *pathEntry    // nil: here the path begins
+	length int
+}
+
+// add returns the path with one more entry; behind a compaction nothing counts
+// that came before it.
+func (t *pathEntry) add(e pistore.Entry) *pathEntry {
+	if t == nil || e.Type == pistore.TypeCompaction {
+		return &pathEntry{entry: e, length: 1}
+	}
+	return &pathEntry{entry: e, prev: t, length: t.length + 1}
+}
+
+// entries returns the path, oldest entry first.
+func (t *pathEntry) entries() []pistore.Entry {
+	if t == nil {
+		return nil
+	}
+	out := make([]pistore.Entry, t.length)
+	for i := t.length - 1; i >= 0; i-- {
+		out[i] = t.entry
+		t = t.prev
+	}
+	return out
+}
+
+// stamped returns the path with the seqs and the time that its newest entries
+// got from the transaction that inserted them.
+func (t *pathEntry) stamped(tx pistore.Tx, r pistore.Receipt) *pathEntry {
+	seqs := map[pistore.ID]pistore.Seq{}
+	for i, w := range tx.Writes {
+		if e, ok := w.(pistore.InsertEntry); ok {
+			seqs[e.ID] = r.Seqs[i]
+		}
+	}
+	var stamp func(*pathEntry) *pathEntry
+	stamp = func(t *pathEntry) *pathEntry {
+		if t == nil || t.entry.Seq != 0 {
+			return t
+		}
+		out := *t
+		out.entry.Seq, out.entry.Timestamp = seqs[t.entry.ID], r.Timestamp
+		out.prev = stamp(t.prev)
+		return &out
+	}
+	return stamp(t)
+}
+
+// hasPath reports whether the path up to the leaf is in memory.
+func (p *position) hasPath() bool {
+	return p.leaf == "" || p.path != nil && p.path.entry.ID == p.leaf
+}
+
+// withPath returns p with its path, which is read unless it is in memory.
+func (h *Harness) withPath(ctx context.Context, p *position) (*position, error) {
+	if p.hasPath() {
+		return p, nil
+	}
+	q := pistore.BranchQuery{Start: p.leaf, StopAtType: pistore.TypeCompaction, Order: pistore.Reversed}
+	var path *pathEntry
+	for e, err := range h.storage.Branch(ctx, q) {
+		if err != nil {
+			return nil, fmt.Errorf("harness: read the path of lane %s: %w", p.lane, err)
+		}
+		path = path.add(e)
+	}
+	with := *p
+	with.path = path
+	return &with, nil
+}
+
+// project is what of a conversation a model sees. Projectors are application
+// code: a path on which one panics has no projection.
+func (env *environment) project(path []pistore.Entry) ([]session.ProjectedMessage, error) {
+	var p session.Projection
+	var err error
+	if failed := apart(func() { p, err = session.ProjectPath(path, env.projectors) }); failed != nil {
+		err = failed
+	}
+	return p.Messages, err
+}
