@@ -27,6 +27,7 @@ type drive struct {
 	resuming bool         // the first commit of a Resume is still to come
 	running  map[int]bool // calls of the open batch under way in this process
 	done     completions
+	trail    trail
 }
 
 // completions hands finished calls to the drive, first come first served.
@@ -79,20 +80,29 @@ func (c *completions) take(ctx context.Context) (toolSettled, bool) {
 	}
 }
 
-// start begins to drive the lane's open run. The caller holds the line.
-func (l *Lane) start(handle *Handle, resuming bool) {
+// start begins to drive the lane's open operation. Its spans lie in those that
+// ctx carries, which has no other bearing. The caller holds the line.
+func (l *Lane) start(ctx context.Context, handle *Handle, resuming bool) {
 	l.mu.Lock()
 	l.driving = true
 	l.mu.Unlock()
+	within := l.h.ctx
+	if l.h.tracer != nil {
+		within = carrying{l.h.ctx, context.WithoutCancel(ctx)}
+	}
 	d := &drive{l: l, h: l.h, handle: handle, resuming: resuming, running: map[int]bool{}, done: completions{gate: l.gate}}
+	at := l.position()
 	l.h.enter()
 	l.gate.enter()
 	go func() {
 		defer l.h.leave()
 		defer l.gate.leave()
-		ctx, cancel := context.WithCancel(l.h.ctx)
+		ctx, cancel := context.WithCancel(within)
 		defer cancel()
 		d.ctx = ctx
+		d.trail = trail{l: l, ctx: ctx}
+		d.trail.begin(at, resuming)
+		defer func() { d.trail.finish(SpanEnd{Status: SpanAbandoned}) }()
 		d.loop()
 	}()
 }
@@ -140,6 +150,7 @@ func (d *drive) stop(result *Result) {
 	if s := result.Suspended; s != nil {
 		d.l.post(RunSuspend{about, *s})
 	}
+	d.trail.finish(endOfRun(*result))
 	d.handle.set(result)
 }
 
@@ -169,9 +180,10 @@ func (d *drive) advance(ev event) (action, bool) {
 			return act, true
 		}
 		// What is admitted finishes, whatever is cancelled meanwhile.
-		err := d.l.commit(context.WithoutCancel(d.ctx), p, c)
+		err := d.l.commit(context.WithoutCancel(d.trail.ctx), p, c)
 		switch {
 		case err == nil:
+			d.trail.follow(p)
 			d.resuming = false
 			if _, over := act.(ended); over {
 				d.stop(&Result{Ended: c.result})
@@ -248,6 +260,7 @@ func (d *drive) endedElsewhere(about About) {
 		d.handle.seal(fmt.Errorf("harness: operation %s: %w", d.handle.id, ErrUnknownOutcome))
 	default:
 		d.l.post(RunEnd{about, *last})
+		d.trail.finish(endOfRun(Result{Ended: last}))
 		d.handle.set(&Result{Ended: last})
 	}
 }
@@ -287,8 +300,10 @@ func (d *drive) stream(about About, pend *registers.AssistantPending, req provid
 	defer d.h.handler(name)()
 	updates := &reports{d: d}
 	defer updates.end()
+	ctx, end := d.l.begin(d.trail.ctx, Span{Kind: SpanRequest, About: about, Model: req.Model, Attempt: pend.Attempt, EntryID: pend.ResponseEntryID})
+	defer func() { end(endOfResponse(resp.Message)) }()
 	err := apart(func() {
-		resp = d.h.env.providers[req.Model.Provider].Stream(d.ctx, req, func(delta provider.Delta) {
+		resp = d.h.env.providers[req.Model.Provider].Stream(ctx, req, func(delta provider.Delta) {
 			updates.emit(MessageUpdate{about, pend.ResponseEntryID, delta})
 		})
 	})
@@ -346,6 +361,7 @@ func (d *drive) startTool(index int) {
 	call, id := p.op.batch[index], batch.Calls[index].ResultEntryID
 	call.Arguments = p.op.args[index]
 	about := p.about(batch.StepID)
+	ctx := d.trail.ctx
 	t := d.l.gate.announce(EffectTool, d.l.name, func() pistore.JSON { return describeCall(call, id) })
 	d.h.enter()
 	d.l.gate.enter()
@@ -356,7 +372,7 @@ func (d *drive) startTool(index int) {
 			return
 		}
 		d.l.emit(ToolStart{about, id, call})
-		result := d.execute(about, id, call)
+		result := d.execute(ctx, about, id, call)
 		if d.ctx.Err() != nil {
 			return // closed: the call stays in flight
 		}
@@ -366,7 +382,7 @@ func (d *drive) startTool(index int) {
 }
 
 // execute runs one call; an error or a panic of the tool is an error result.
-func (d *drive) execute(about About, id pistore.ID, call session.ToolCall) (result toolResult) {
+func (d *drive) execute(ctx context.Context, about About, id pistore.ID, call session.ToolCall) (result toolResult) {
 	t, ok := d.h.env.tools.Lookup(call.Name)
 	if !ok {
 		return errorResult(fmt.Sprintf("There is no tool named %q.", call.Name))
@@ -375,8 +391,10 @@ func (d *drive) execute(about About, id pistore.ID, call session.ToolCall) (resu
 	defer d.h.handler(name)()
 	updates := &reports{d: d}
 	defer updates.end()
+	ctx, end := d.l.begin(ctx, Span{Kind: SpanTool, About: about, Name: call.Name, EntryID: id})
+	defer func() { end(endOfTool(ctx, result)) }()
 	err := apart(func() {
-		out, err := t.Execute(d.ctx, tool.Call{
+		out, err := t.Execute(ctx, tool.Call{
 			ID: call.ID, Arguments: call.Arguments, IdempotencyKey: string(id),
 			Progress: func(text string) { updates.emit(ToolUpdate{about, id, text}) },
 		})
@@ -394,9 +412,17 @@ func (d *drive) sleep(until pistore.UnixMS) (event, bool) {
 	t := d.l.gate.announce(EffectSleep, d.l.name, func() pistore.JSON {
 		return pistore.JSON(fmt.Sprintf(`{"until":%d}`, until))
 	})
-	if d.l.gate.pass(d.ctx, t) != nil || d.h.sleep(d.ctx, until) != nil {
+	if d.l.gate.pass(d.ctx, t) != nil {
 		return nil, false
 	}
+	p := d.l.position()
+	turn, _, _ := stageOf(p.op)
+	ctx, end := d.l.begin(d.trail.ctx, Span{Kind: SpanSleep, About: p.about(turn), WaitMS: int64(max(0, until-d.h.clock.Read()))})
+	if err := d.h.sleep(ctx, until); err != nil {
+		end(SpanEnd{Status: SpanAborted})
+		return nil, false
+	}
+	end(SpanEnd{Status: SpanOK})
 	return due{}, true
 }
 

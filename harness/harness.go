@@ -57,6 +57,8 @@ type Options struct {
 	// return: [Harness.Close] without a deadline, and in manual drive Step and
 	// Settle of its lane, are not to be called from it.
 	OnEvent func(Event)
+	// Tracer is told of the work as it begins and ends; nil: nobody is.
+	Tracer Tracer
 
 	// Clock, Rand and Sleep replace the system's. Sleep returns at the
 	// instant, or with the context's error when that ends before.
@@ -72,6 +74,7 @@ type Harness struct {
 	planner planner
 	drive   Drive
 	onEvent func(Event)
+	tracer  Tracer
 	clock   pistore.Clock
 	ids     *pistore.IDs
 	sleep   func(context.Context, pistore.UnixMS) error
@@ -99,7 +102,7 @@ func New(storage pistore.Storage, o Options) (*Harness, error) {
 		return nil, fmt.Errorf("harness: %w", err)
 	}
 	h := &Harness{
-		storage: storage, env: env, planner: planner{next, apply}, drive: o.Drive, onEvent: o.OnEvent,
+		storage: storage, env: env, planner: planner{next, apply}, drive: o.Drive, onEvent: o.OnEvent, tracer: o.Tracer,
 		clock: o.Clock, sleep: o.Sleep, lanes: map[string]*Lane{}, active: map[string]int{}, still: make(chan struct{}),
 	}
 	close(h.still)

@@ -163,7 +163,7 @@ func (l *Lane) SetConfiguration(ctx context.Context, c registers.LaneConfigurati
 	tx := pistore.Tx{Writes: []pistore.Write{pistore.SetRegister{
 		Namespace: registers.LaneConfigNS, Key: l.name, Value: registers.EncodeLaneConfiguration(c),
 	}}}
-	r, err := l.h.storage.Commit(ctx, tx)
+	r, err := l.write(ctx, l.position().about(""), tx)
 	if err != nil {
 		return l.rejected(ctx, err)
 	}
@@ -251,7 +251,7 @@ func (l *Lane) Prompt(ctx context.Context, in Prompt) (*Handle, error) {
 		}
 		handle := newHandle(next.op.meta.OperationID, l.name)
 		l.adopt(handle)
-		l.start(handle, false)
+		l.start(ctx, handle, false)
 		return handle, nil
 	}
 }
@@ -319,7 +319,7 @@ func (l *Lane) Resume(ctx context.Context) (*Handle, error) {
 	}
 	handle.set(nil)
 	l.post(RunResume{p.about("")})
-	l.start(handle, true)
+	l.start(ctx, handle, true)
 	return handle, nil
 }
 
@@ -357,21 +357,29 @@ func (l *Lane) fault(about About, cause error) error {
 // line.
 func (l *Lane) commit(ctx context.Context, p *position, c *change) error {
 	tx := c.tx(p)
-	r, err := l.h.storage.Commit(ctx, tx)
-	if err != nil {
-		return err
-	}
 	// What a change settles belongs to the turn that it was made from, whatever
 	// turn it leads to.
 	about := p.about("")
 	if c.from.op != nil {
 		about = c.from.about(stepOf(c.from.op.phase()))
 	}
+	r, err := l.write(ctx, about, tx)
+	if err != nil {
+		return err
+	}
 	l.move(c.advance(p, tx, r))
 	for _, ev := range committed(about, tx, r, c.news) {
 		l.post(ev)
 	}
 	return nil
+}
+
+// write commits a transaction: every one that a lane makes comes through here.
+func (l *Lane) write(ctx context.Context, about About, tx pistore.Tx) (pistore.Receipt, error) {
+	ctx, end := l.begin(ctx, Span{Kind: SpanCommit, About: about, Writes: len(tx.Writes)})
+	r, err := l.h.storage.Commit(ctx, tx)
+	end(endOfCommit(err))
+	return r, err
 }
 
 // post queues an event behind those before it; deliver hands it on.
