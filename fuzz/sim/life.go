@@ -1,0 +1,295 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"pistore"
+	"pistore/harness"
+	"pistore/provider"
+	"pistore/registers"
+)
+
+// life is one life of the process: a store that is open, a harness over it, and
+// what runs in it.
+type life struct {
+	s     *simulation
+	n     int
+	drive harness.Drive
+	guard *guard
+	h     *harness.Harness
+	lanes map[string]*harness.Lane
+	// lookIsSafe: the tool look is declared safe, as it is in most lives.
+	lookIsSafe bool
+
+	mu      sync.Mutex // guards what follows
+	current string     // the lane that moves
+	hung    map[string]bool
+	unstep  context.CancelFunc // ends the wait for the effect that was released
+}
+
+// begin opens the store and starts a life. False: the store could not be opened,
+// or the simulation has found something.
+func (s *simulation) begin(drive harness.Drive) bool {
+	s.lives++
+	storage, err := s.place.open(s.ctx)
+	if err != nil {
+		s.find("open", "the store cannot be opened: %v", err)
+		return false
+	}
+	if !s.look(storage) {
+		return false
+	}
+	l := &life{
+		s: s, n: s.lives, drive: drive, guard: &guard{Storage: storage, o: s.oracle}, lanes: map[string]*harness.Lane{}, hung: map[string]bool{},
+	}
+	r := dice(s.program.seed, "life", s.lives)
+	l.lookIsSafe = s.program.mode != Wild || !chance(r, 5)
+	s.life = l
+	if err := l.start(r); err != nil {
+		s.find("open", "%v", err)
+		return false
+	}
+	return true
+}
+
+// start makes the harness of a life and restores every lane that there is.
+func (l *life) start(r *rand.Rand) error {
+	set, err := newTools(l)
+	if err != nil {
+		return err
+	}
+	var seed [32]byte
+	for i := range seed {
+		seed[i] = byte(r.Uint32())
+	}
+	p := l.s.program
+	o := harness.Options{
+		Providers: provider.NewSet(newProvider(l)), Tools: set,
+		Configuration: registers.LaneConfiguration{Model: registers.ModelRef{Provider: providerName, ModelID: "large"}},
+		SystemPrompt:  "You are simulated.", ToolExecution: p.tools, RetryPolicy: p.retry,
+		Drive: l.drive, OnEvent: l.onEvent,
+		Clock: l.s.clock.read, Sleep: l.sleep, Rand: rand.NewChaCha8(seed),
+	}
+	if p.mode == Wild && l.n > 1 && chance(r, 3) { // what was captured counts, not what is now
+		o.RetryPolicy = registers.RetryPolicy{MaxAttempts: 1 + r.Int64N(6), BaseDelayMS: 1}
+	}
+	if l.h, err = l.s.config.New(l.guard, o); err != nil {
+		return err
+	}
+	for _, name := range l.s.knownLanes() {
+		if err := l.restore(name); err != nil && l.guard.failing() == nil {
+			return fmt.Errorf("lane %s cannot be restored: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (l *life) restore(name string) error {
+	lane, err := l.h.Lane(l.s.ctx, name)
+	if err == nil {
+		l.lanes[name] = lane
+	}
+	return err
+}
+
+func (l *life) automatic() bool { return l.drive == harness.Automatic }
+
+// onEvent checks that what an event says to be durable is.
+func (l *life) onEvent(ev harness.Event) {
+	switch ev := ev.(type) {
+	case harness.EntryAdded:
+		if l.s.oracle.path(ev.Entry.ID) == nil {
+			l.s.find("events", "entry %s is told of and not durable", ev.Entry.ID)
+		}
+	case harness.HandlerError:
+		l.s.count("handler error")
+	}
+}
+
+// sleep waits for a retry, which takes no time.
+func (l *life) sleep(ctx context.Context, until pistore.UnixMS) error {
+	l.s.oracle.slept(l.lane())
+	l.s.count("sleep")
+	return l.s.clock.sleep(ctx, until)
+}
+
+// slept counts the wait among the effects of an operation.
+func (o *oracle) slept(lane string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if op := o.openLocked(lane); op != nil {
+		op.effects++
+	}
+}
+
+// move says which lane moves from now on.
+func (l *life) move(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.current = name
+}
+
+func (l *life) lane() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current
+}
+
+func (l *life) isHung(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hung[name]
+}
+
+func (l *life) setHung(name string, hung bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hung[name] = hung
+}
+
+// stepped ends the wait for the effect that was released: it hangs.
+func (l *life) stepped() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unstep != nil {
+		l.unstep()
+	}
+}
+
+// waiting returns a context that ends when what is released next hangs.
+func (l *life) waiting() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(l.s.ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unstep = cancel
+	return ctx, cancel
+}
+
+// step releases an effect and waits until the lane is at rest, or hangs.
+func (l *life) step(name string, id int64) {
+	ctx, done := l.waiting()
+	defer done()
+	l.move(name)
+	_, err := l.lanes[name].StepEffect(ctx, id)
+	l.judgeWait(name, err)
+}
+
+// settle waits until the lane is at rest, or hangs.
+func (l *life) settle(name string) {
+	ctx, done := l.waiting()
+	defer done()
+	l.move(name)
+	l.judgeWait(name, l.lanes[name].Settle(ctx))
+}
+
+func (l *life) judgeWait(name string, err error) {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled) && l.isHung(name), l.guard.failing() != nil:
+	default:
+		l.s.find("drive", "lane %s does not come to rest: %v", name, err)
+	}
+}
+
+// standing is where a lane stands in this life.
+type standing int
+
+const (
+	idle standing = iota
+	running
+	suspended
+)
+
+// standing asks a lane without waiting, and holds its answer against what is
+// durable.
+func (l *life) standing(name string) (standing, *harness.Suspension) {
+	handle := l.lanes[name].Handle()
+	if handle == nil {
+		return idle, nil
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	result, err := handle.Wait(over)
+	switch {
+	case err != nil:
+		return running, nil
+	case result.Suspended != nil:
+		return suspended, result.Suspended
+	}
+	l.s.oracle.judgeEnd(name, *result.Ended)
+	return idle, nil
+}
+
+// judgeEnd holds the outcome that a handle gives against the durable one.
+func (o *oracle) judgeEnd(lane string, got registers.LastResult) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	op := o.ops[got.OperationID]
+	if op == nil || op.result == nil || op.result.Outcome != got.Outcome || op.result.LeafID != got.LeafID {
+		o.find("handles", "lane %s: the handle of %s says %s, which is not durable", lane, got.OperationID, got.Outcome)
+	}
+}
+
+// kill ends a life as SIGKILL does: from now on nothing of it reaches the store
+// or the world. What is left of it only ends its goroutines.
+func (l *life) kill() {
+	l.guard.die()
+	l.end()
+}
+
+// close ends a life in order: what is stored then is what a kill leaves.
+func (l *life) close() {
+	before := l.s.oracle.size()
+	l.end()
+	if after := l.s.oracle.size(); after != before {
+		l.s.find("close", "Close writes %d transactions", after-before)
+	}
+}
+
+func (l *life) end() {
+	l.s.uncertain()
+	if l.h != nil {
+		if err := l.h.Close(context.Background()); err != nil {
+			l.s.find("close", "%v", err)
+		}
+	}
+	l.s.life = nil
+}
+
+func (o *oracle) size() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.commits)
+}
+
+// resume continues a lane.
+func (l *life) resume(name string) {
+	op := l.s.oracle.willResume(name)
+	l.move(name)
+	_, err := l.lanes[name].Resume(l.s.ctx)
+	switch {
+	case err == nil && op:
+		l.s.count("resume")
+	case l.guard.failing() != nil:
+	default:
+		l.s.find("resume", "lane %s, operation open: %v: %v", name, op, err)
+	}
+	l.settle(name)
+}
+
+func (o *oracle) willResume(name string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	op := o.openLocked(name)
+	if op != nil {
+		op.resumed = true
+		op.resumes++
+	}
+	return op != nil
+}
+
+// abortHanging ends what hangs, from inside of it.
+func (l *life) abortHanging(string) {}

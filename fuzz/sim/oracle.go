@@ -1,0 +1,380 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"pistore"
+	"pistore/registers"
+	"pistore/session"
+)
+
+// oracle knows what is durable: every transaction that was committed goes
+// through it, in every life of the process, and is judged by the rules. It is
+// what the design calls the recording decorator; [guard] is its end at the store.
+type oracle struct {
+	*account
+	clock *clock
+	world *world // its lock comes behind that of the oracle
+
+	mu      sync.Mutex // orders commits and guards what follows
+	changed *sync.Cond // something was committed, or the process died
+
+	cells   map[pistore.Address]pistore.JSON
+	entries map[pistore.ID]*node
+	usage   map[pistore.ID]pistore.InsertUsage
+	ops     map[pistore.ID]*record
+	steps   map[pistore.ID]*stepRecord
+	commits []string // readable, with ids
+	lastSeq pistore.Seq
+	// cancelling is the queued entry that a CancelQueued under way names.
+	cancelling pistore.ID
+	// asked: what is being committed was asked for by a call, and is not a drive's.
+	asked bool
+	// doubt is a transaction of which the store did not say whether it is durable.
+	doubt      *pistore.Tx
+	doubtAsked bool
+}
+
+// node is a stored entry.
+type node struct {
+	pistore.InsertEntry
+	message session.Message // of a message entry
+	lane    string          // that an operation placed it in, else empty
+}
+
+// record is what is known of an operation, open or ended.
+type record struct {
+	id      pistore.ID
+	meta    registers.OpMeta
+	state   registers.OpState // nil: it ended
+	result  *registers.LastResult
+	resumed bool // Resume was called and nothing was committed since
+	resumes int  // how often
+	commits int  // of the drive
+	effects int  // that were executed
+}
+
+// stepRecord is what is known of a step.
+type stepRecord struct {
+	attempts int64 // the newest that was announced
+	settled  int   // how many of them were answered, durably
+	burned   bool  // an attempt was announced and never answered
+}
+
+func newOracle(a *account, c *clock, w *world) *oracle {
+	o := &oracle{
+		account: a, clock: c, world: w,
+		cells: map[pistore.Address]pistore.JSON{}, entries: map[pistore.ID]*node{}, usage: map[pistore.ID]pistore.InsertUsage{},
+		ops: map[pistore.ID]*record{}, steps: map[pistore.ID]*stepRecord{},
+	}
+	o.changed = sync.NewCond(&o.mu)
+	return o
+}
+
+func (o *oracle) step(id pistore.ID) *stepRecord {
+	if o.steps[id] == nil {
+		o.steps[id] = &stepRecord{}
+	}
+	return o.steps[id]
+}
+
+// lane returns the durable state of a lane, and whether it exists. The caller
+// holds mu.
+func (o *oracle) lane(name string) (registers.LaneState, bool) {
+	value, ok := o.cells[pistore.Address{Namespace: registers.LaneStateNS, Key: name}]
+	if !ok {
+		return registers.LaneState{}, false
+	}
+	state, err := registers.DecodeLaneState(value)
+	if err != nil {
+		o.find("invariant 21", "lane.state of %s cannot be read: %v", name, err)
+	}
+	return state, true
+}
+
+// open returns the open operation of a lane, nil if it is idle.
+func (o *oracle) open(name string) *record {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.openLocked(name)
+}
+
+func (o *oracle) openLocked(name string) *record {
+	state, _ := o.lane(name)
+	if state.CurrentOperationID == "" {
+		return nil
+	}
+	return o.ops[state.CurrentOperationID]
+}
+
+// leaf returns the entry that a lane stands on.
+func (o *oracle) leaf(name string) pistore.ID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.leafIn(o.cells[pistore.Address{Namespace: registers.LaneLeafNS, Key: name}])
+}
+
+func (o *oracle) leafIn(value pistore.JSON) pistore.ID {
+	if value == "" {
+		return ""
+	}
+	leaf, err := registers.DecodeLaneLeaf(value)
+	if err != nil {
+		o.find("invariant 21", "a leaf cannot be read: %v", err)
+	}
+	return leaf
+}
+
+// committed judges a transaction and takes it over. The caller holds mu.
+func (o *oracle) committed(tx pistore.Tx, r pistore.Receipt) {
+	c := newCommit(o, tx, r)
+	o.commits = append(o.commits, c.String())
+	o.say("  commit %d: %s", len(o.commits), c)
+	for _, rule := range rules {
+		if problem := rule.judge(c); problem != "" {
+			o.find(rule.name, "commit %d: %s", len(o.commits), problem)
+		}
+	}
+	c.take()
+	o.changed.Broadcast()
+}
+
+// settleDoubt decides, from what the store holds when it is opened again, whether
+// the transaction in doubt is part of it.
+func (o *oracle) settleDoubt(there func(pistore.Tx) bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	tx := o.doubt
+	o.doubt = nil
+	o.asked = o.doubtAsked
+	if tx != nil && there(*tx) {
+		o.say("  what the store was not sure of is durable")
+		o.committed(*tx, pistore.Receipt{})
+	}
+}
+
+// compare holds the rows of a store against what was committed: all of it must be
+// there, and nothing else.
+func (o *oracle) compare(rows []pistore.Row) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	cells, entries, usage := 0, 0, 0
+	for _, row := range rows {
+		switch row := row.(type) {
+		case pistore.Register:
+			cells++
+			if want, ok := o.cells[row.Address()]; !ok || want != row.Value {
+				o.find("durability", "register %s/%s is %s after reopening, and was %q", row.Namespace, row.Key, row.Value, want)
+			}
+		case pistore.Entry:
+			entries++
+			if want := o.entries[row.ID]; want == nil || want.Payload != row.Payload || want.ParentID != row.ParentID {
+				o.find("durability", "entry %s is not as it was committed", row.ID)
+			}
+		case pistore.UsageRow:
+			usage++
+			if want, ok := o.usage[row.ID]; !ok || want.Usage != row.Usage {
+				o.find("durability", "usage row %s is not as it was committed", row.ID)
+			}
+		}
+	}
+	if cells != len(o.cells) || entries != len(o.entries) || usage != len(o.usage) {
+		o.find("durability", "%d registers, %d entries and %d usage rows after reopening, of %d, %d and %d that were committed",
+			cells, entries, usage, len(o.cells), len(o.entries), len(o.usage))
+	}
+}
+
+// settledAttempts returns how many attempts at the open step of a lane were
+// answered.
+func (o *oracle) settledAttempts(lane string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	op := o.openLocked(lane)
+	if op == nil {
+		return 0
+	}
+	if p := pendingOf(op.state); p != nil {
+		return o.step(p.step).settled
+	}
+	return 0
+}
+
+// path returns the entries from a leaf to the root, oldest first.
+func (o *oracle) path(leaf pistore.ID) []*node {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var path []*node
+	for at := o.entries[leaf]; at != nil; at = o.entries[at.ParentID] {
+		path = append(path, at)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// waitTurn waits until the calls before this one in its batch are settled, so
+// that calls that run beside each other complete in one order in every drive.
+func (o *oracle) waitTurn(ctx context.Context, lane string, result pistore.ID) {
+	defer context.AfterFunc(ctx, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.changed.Broadcast()
+	})()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for ctx.Err() == nil && !o.isNext(lane, result) {
+		o.changed.Wait()
+	}
+}
+
+func (o *oracle) isNext(lane string, result pistore.ID) bool {
+	op := o.openLocked(lane)
+	if op == nil {
+		return true
+	}
+	run, ok := op.state.(*registers.RunState)
+	if !ok {
+		return true
+	}
+	batch, ok := run.Phase.(*registers.Tools)
+	if !ok {
+		return true
+	}
+	for _, call := range batch.Calls {
+		if call.ResultEntryID == result {
+			return true
+		}
+		if call.Status != registers.CallCompleted {
+			return false
+		}
+	}
+	return true
+}
+
+// guard is the store as one life of the process sees it.
+type guard struct {
+	pistore.Storage
+	o *oracle
+
+	// What follows is under the lock of the oracle.
+
+	dead   bool  // nothing gets through any more, and nobody is told
+	broken error // every commit fails with it
+	plan   fault // what becomes of the next commit
+}
+
+var _ pistore.Decorator = (*guard)(nil)
+
+// fault is what becomes of a commit.
+type fault int
+
+const (
+	noFault     fault = iota
+	beforeFault       // it fails before anything is written
+	afterFault        // it is durable, and the store does not know
+)
+
+var errDisk = fmt.Errorf("%w: the disk is gone", pistore.ErrFaulted)
+
+// Unwrap is part of [pistore.Decorator].
+func (g *guard) Unwrap() pistore.Storage { return g.Storage }
+
+// Commit commits, unless the process is dead or the disk fails.
+func (g *guard) Commit(ctx context.Context, tx pistore.Tx) (pistore.Receipt, error) {
+	g.o.mu.Lock()
+	defer g.o.mu.Unlock()
+	switch {
+	case g.dead:
+		return pistore.Receipt{}, pistore.ErrClosed
+	case g.broken != nil:
+		return pistore.Receipt{}, g.broken
+	case g.plan == beforeFault:
+		g.broken = errDisk
+		g.o.say("  a commit fails, and nothing is written")
+		return pistore.Receipt{}, g.broken
+	}
+	r, err := g.Storage.Commit(ctx, tx)
+	switch {
+	case err == nil:
+		g.o.asked = ctx.Value(asked{}) != nil
+		g.o.committed(tx, r)
+	case errors.Is(err, pistore.ErrFaulted):
+		g.o.say("  a commit fails: %v", err)
+		g.broken, g.o.doubt, g.o.doubtAsked = err, &tx, ctx.Value(asked{}) != nil
+	case errors.Is(err, ctx.Err()):
+	default:
+		g.o.find("refused", "the store refuses a commit: %v", err)
+	}
+	if err == nil && g.plan == afterFault {
+		g.broken = errDisk
+		g.o.say("  that commit fails, and is durable all the same")
+		return pistore.Receipt{}, g.broken
+	}
+	return r, err
+}
+
+// die cuts the process off from the store.
+func (g *guard) die() {
+	g.o.mu.Lock()
+	defer g.o.mu.Unlock()
+	g.dead = true
+	g.o.changed.Broadcast()
+}
+
+func (g *guard) isDead() bool {
+	g.o.mu.Lock()
+	defer g.o.mu.Unlock()
+	return g.dead
+}
+
+func (g *guard) failing() error {
+	g.o.mu.Lock()
+	defer g.o.mu.Unlock()
+	return g.broken
+}
+
+func (g *guard) arm(f fault) {
+	g.o.mu.Lock()
+	defer g.o.mu.Unlock()
+	g.plan = f
+}
+
+// The reads that no path of execution or recovery may make (invariant 5).
+
+// ScanEntries is a finding.
+func (g *guard) ScanEntries(ctx context.Context, q pistore.ScanQuery) iter.Seq2[pistore.Entry, error] {
+	g.scanned("entries")
+	return g.Storage.ScanEntries(ctx, q)
+}
+
+// ScanUsage is a finding.
+func (g *guard) ScanUsage(ctx context.Context, q pistore.ScanQuery) iter.Seq2[pistore.UsageRow, error] {
+	g.scanned("usage")
+	return g.Storage.ScanUsage(ctx, q)
+}
+
+// RegistersByPrefix is a finding.
+func (g *guard) RegistersByPrefix(ctx context.Context, namespace, prefix string) iter.Seq2[pistore.Register, error] {
+	g.scanned("registers " + namespace)
+	return g.Storage.RegistersByPrefix(ctx, namespace, prefix)
+}
+
+// Export is a finding.
+func (g *guard) Export(ctx context.Context) iter.Seq2[pistore.Row, error] {
+	g.scanned("everything")
+	return g.Storage.Export(ctx)
+}
+
+// Branch may go back to the newest compaction, and no further.
+func (g *guard) Branch(ctx context.Context, q pistore.BranchQuery) iter.Seq2[pistore.Entry, error] {
+	if q.StopAtType != pistore.TypeCompaction && q.StopAtID == "" && q.Limit == 0 {
+		g.scanned("a branch to its root")
+	}
+	return g.Storage.Branch(ctx, q)
+}
+
+func (g *guard) scanned(what string) { g.o.find("invariant 5", "the harness scans %s", what) }

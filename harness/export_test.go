@@ -1,0 +1,100 @@
+package harness
+
+import (
+	"maps"
+	"slices"
+
+	"pistore"
+	"pistore/registers"
+	"pistore/session"
+)
+
+// FaultyPlanners names the planners with a planted defect, by what they do.
+func FaultyPlanners() []string { return slices.Sorted(maps.Keys(faulty)) }
+
+// NewFaulty returns a harness whose planner has a planted defect.
+func NewFaulty(storage pistore.Storage, o Options, name string) (*Harness, error) {
+	h, err := New(storage, o)
+	if err == nil {
+		h.planner = faulty[name](h.planner)
+	}
+	return h, err
+}
+
+// faulty makes planners that are wrong in one place.
+var faulty = map[string]func(planner) planner{
+	"settles twice": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
+		q := m.apply(p, ev, env, ids, c)
+		if _, ok := ev.(toolSettled); ok {
+			q = c.place(q, session.Content{ID: ids.New(), Type: pistore.TypeMessage, Payload: lastPayload(c)})
+		}
+		return q
+	}),
+	"skips the intent": func(m planner) planner {
+		return planner{next: func(p *position, env *environment) action {
+			act := m.next(p, env)
+			if clear, ok := act.(clearCall); ok {
+				p.op.args[clear.index] = p.op.batch[clear.index].Arguments
+				return effectTools{[]int{clear.index}}
+			}
+			return act
+		}, apply: m.apply}
+	},
+	"resets the retry count": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
+		q := m.apply(p, ev, env, ids, c)
+		if _, ok := ev.(resumed); ok && q.op != nil {
+			if ready, ok := q.op.phase().(*registers.AssistantReady); ok {
+				again := *ready
+				again.NextAttempt = 1
+				q = q.withPhase(&again)
+			}
+		}
+		return q
+	}),
+	"drops usage": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
+		q := m.apply(p, ev, env, ids, c)
+		if _, ok := ev.(resumed); ok {
+			c.content = slices.DeleteFunc(c.content, func(w pistore.Write) bool {
+				_, usage := w.(pistore.InsertUsage)
+				return usage
+			})
+		}
+		return q
+	}),
+	"moves to a wrong leaf": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
+		q := m.apply(p, ev, env, ids, c)
+		if settled, ok := ev.(toolSettled); ok && settled.result.isError {
+			wrong := *q
+			wrong.leaf = p.leaf
+			q = &wrong
+		}
+		return q
+	}),
+	"resumes an unsafe tool": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
+		if _, ok := ev.(resumed); ok {
+			if _, ok := p.op.phase().(*registers.Tools); ok {
+				return p
+			}
+		}
+		return m.apply(p, ev, env, ids, c)
+	}),
+}
+
+// applies makes a planner whose apply is another one.
+func applies(apply func(planner, *position, event, *environment, mint, *change) *position) func(planner) planner {
+	return func(m planner) planner {
+		return planner{next: m.next, apply: func(p *position, ev event, env *environment, ids mint, c *change) *position {
+			return apply(m, p, ev, env, ids, c)
+		}}
+	}
+}
+
+// lastPayload is that of the newest entry of a change.
+func lastPayload(c *change) pistore.JSON {
+	for _, w := range slices.Backward(c.content) {
+		if e, ok := w.(pistore.InsertEntry); ok {
+			return e.Payload
+		}
+	}
+	return `{"message":{"role":"user","content":"nothing"}}`
+}
