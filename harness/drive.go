@@ -26,21 +26,29 @@ type drive struct {
 	ctx      context.Context
 	resuming bool         // the first commit of a Resume is still to come
 	running  map[int]bool // calls of the open batch under way in this process
+	judging  judgement    // the planned call that before_tool judges
 	done     completions
 	trail    trail
 }
 
-// completions hands finished calls to the drive, first come first served.
+// judgement names a planned call that before_tool is asked about.
+type judgement struct {
+	step  pistore.ID // empty: none
+	index int
+}
+
+// completions hands finished calls and judgements to the drive, first come
+// first served.
 type completions struct {
 	gate *gate
 
 	mu      sync.Mutex // guards what follows
-	settled []toolSettled
+	settled []event
 	waiting chan struct{} // closed to wake the drive; nil: it does not wait
 }
 
 // add never blocks. It counts the drive in before it wakes it.
-func (c *completions) add(ev toolSettled) {
+func (c *completions) add(ev event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settled = append(c.settled, ev)
@@ -55,8 +63,8 @@ func (c *completions) wake() {
 	}
 }
 
-// take waits for a finished call. It is false when the context ends first.
-func (c *completions) take(ctx context.Context) (toolSettled, bool) {
+// take waits for the next one. It is false when the context ends first.
+func (c *completions) take(ctx context.Context) (event, bool) {
 	for {
 		c.mu.Lock()
 		if len(c.settled) > 0 {
@@ -75,7 +83,7 @@ func (c *completions) take(ctx context.Context) (toolSettled, bool) {
 			c.mu.Lock()
 			c.wake()
 			c.mu.Unlock()
-			return toolSettled{}, false
+			return nil, false
 		}
 	}
 }
@@ -113,8 +121,15 @@ func (d *drive) loop() {
 	if d.resuming {
 		ev = resumed{}
 	}
+	greeted := !d.resuming || len(d.h.hooks.BeforeResume) == 0
 	for {
 		act, ok := d.advance(ev)
+		if ok && !greeted && isEffect(act) {
+			greeted = true
+			if ok = d.beforeResume(); ok {
+				act, ok = d.advance(nil) // public calls may have come meanwhile
+			}
+		}
 		if !ok {
 			return
 		}
@@ -122,7 +137,9 @@ func (d *drive) loop() {
 		case effectRequest:
 			ev, ok = d.request()
 		case effectTools:
-			ev, ok = d.tools(act.calls)
+			ev, ok = d.tools(act)
+		case effectHook:
+			ev, ok = d.hook(act.name)
 		case effectSleep:
 			ev, ok = d.sleep(act.until)
 		case suspend:
@@ -202,12 +219,12 @@ func (d *drive) advance(ev event) (action, bool) {
 }
 
 // fold is the machine's fold with the count of resumes: one more in the first
-// commit of a Resume, none in every other. A rerun of a safe call needs no
-// commit but this one, which bounds a loop of crashes.
+// commit of a Resume, none in every other. A rerun of a safe call, and a hook,
+// need no commit but this one, which bounds a loop of crashes.
 func (d *drive) fold(ev event, ids *reserve) (*position, *change, action) {
 	from := d.l.position()
 	p, c, act := d.h.planner.fold(from, ev, &d.h.env, ids)
-	if _, rerun := act.(effectTools); rerun && d.resuming {
+	if d.resuming && d.callsOut(act) {
 		c.moved = true
 	}
 	if p.op != nil && c.moved {
@@ -218,6 +235,27 @@ func (d *drive) fold(ev event, ids *reserve) (*position, *change, action) {
 		p = p.withState(func(s registers.OpState) { *registers.ResumesOf(s) = resumes })
 	}
 	return p, c, act
+}
+
+// callsOut reports whether an action that needs no commit of its own calls
+// application code, which may take the process down.
+func (d *drive) callsOut(act action) bool {
+	switch act.(type) {
+	case effectTools, effectHook:
+		return true
+	default:
+		return len(d.h.hooks.BeforeResume) > 0 && isEffect(act)
+	}
+}
+
+// isEffect tells effects from ends.
+func isEffect(act action) bool {
+	switch act.(type) {
+	case suspend, ended:
+		return false
+	default:
+		return true
+	}
 }
 
 // reload looks at what is stored after a conflict. It reports whether the run
@@ -270,12 +308,23 @@ func (d *drive) request() (event, bool) {
 	p := d.l.position()
 	pend := p.op.phase().(*registers.AssistantPending)
 	about := p.about(pend.Context.StepID)
-	t := d.l.gate.announce(EffectRequest, d.l.name, func() pistore.JSON { return describeRequest(pend) })
-	if d.l.gate.pass(d.ctx, t) != nil {
+	projected, err := d.h.env.project(p.path.entries())
+	if d.ctx.Err() != nil {
 		return nil, false
 	}
-	req, err := d.h.buildRequest(p, pend)
-	if d.ctx.Err() != nil {
+	ok := true
+	if err == nil {
+		projected, ok = d.transformContext(about, projected)
+	}
+	req := d.h.buildRequest(projected, pend)
+	if ok && err == nil {
+		req, ok = d.beforePayload(about, pend.ResponseEntryID, req)
+	}
+	if !ok {
+		return nil, false
+	}
+	t := d.l.gate.announce(EffectRequest, d.l.name, func() pistore.JSON { return describeRequest(pend) })
+	if d.l.gate.pass(d.ctx, t) != nil {
 		return nil, false
 	}
 	if pend.Attempt > 1 {
@@ -290,6 +339,9 @@ func (d *drive) request() (event, bool) {
 		return nil, false // closed: the attempt stays in flight
 	}
 	ev := settledResponse(resp, req, d.h.clock.Read())
+	if ev.message, ok = d.afterResponse(about, pend.ResponseEntryID, ev.message); !ok {
+		return nil, false
+	}
 	d.l.emit(MessageEnd{about, pend.ResponseEntryID, ev.message})
 	return ev, true
 }
@@ -342,17 +394,52 @@ func (r *reports) end() {
 }
 
 // tools starts those of the pending calls that do not run yet, in source
-// order, and waits for the first of all that run to settle.
-func (d *drive) tools(pending []int) (event, bool) {
-	for _, i := range pending {
+// order, lets a planned one be judged, and waits for the first of all these to
+// be done.
+func (d *drive) tools(act effectTools) (event, bool) {
+	for _, i := range act.calls {
 		if !d.running[i] {
 			d.running[i] = true
 			d.startTool(i)
 		}
 	}
+	if asked := (judgement{act.step, act.judge}); act.judge >= 0 && d.judging != asked {
+		d.judging = asked
+		d.startJudging(act.judge)
+	}
 	ev, ok := d.done.take(d.ctx)
-	delete(d.running, ev.index)
+	switch ev := ev.(type) {
+	case toolSettled:
+		delete(d.running, ev.index)
+	case callJudged:
+		if d.judging == (judgement{ev.step, ev.index}) {
+			d.judging = judgement{}
+		}
+	}
 	return ev, ok
+}
+
+// startJudging asks before_tool about a planned call.
+func (d *drive) startJudging(index int) {
+	p := d.l.position()
+	batch := p.op.phase().(*registers.Tools)
+	call, id := p.op.batch[index], batch.Calls[index].ResultEntryID
+	ctx := d.trail.ctx
+	d.h.enter()
+	d.l.gate.enter()
+	t := d.l.gate.announce(EffectHook, d.l.name, func() pistore.JSON {
+		return describeHook(HookBeforeTool, describeCall(call, id))
+	})
+	go func() {
+		defer d.h.leave()
+		defer d.l.gate.leave()
+		if d.l.gate.pass(d.ctx, t) != nil {
+			return
+		}
+		if ev, ok := d.beforeTool(ctx, p.about(batch.StepID), index, call); ok {
+			d.done.add(ev)
+		}
+	}()
 }
 
 func (d *drive) startTool(index int) {
@@ -375,6 +462,10 @@ func (d *drive) startTool(index int) {
 		result := d.execute(ctx, about, id, call)
 		if d.ctx.Err() != nil {
 			return // closed: the call stays in flight
+		}
+		result, ok := d.afterTool(ctx, about, id, call, result)
+		if !ok {
+			return
 		}
 		d.l.emit(ToolEnd{about, id, result.isError})
 		d.done.add(toolSettled{index, result})

@@ -26,6 +26,7 @@ const (
 	EffectRequest EffectKind = "request"
 	EffectTool    EffectKind = "tool"
 	EffectSleep   EffectKind = "sleep"
+	EffectHook    EffectKind = "hook"
 )
 
 // gate is where every effect of a lane passes. In automatic drive it is always

@@ -47,6 +47,8 @@ type Options struct {
 	RetryPolicy registers.RetryPolicy
 	// StreamOptions, a JSON object, is captured by each step for the provider.
 	StreamOptions pistore.JSON
+	// Hooks are awaited calls into the application.
+	Hooks Hooks
 	// Projectors give custom entries a place in the context, by customType.
 	Projectors session.Projectors
 
@@ -78,6 +80,7 @@ type Harness struct {
 	clock   pistore.Clock
 	ids     *pistore.IDs
 	sleep   func(context.Context, pistore.UnixMS) error
+	hooks   *Hooks // those of env
 
 	ctx    context.Context // ends when the harness is closed or faulted
 	cancel context.CancelFunc
@@ -105,6 +108,7 @@ func New(storage pistore.Storage, o Options) (*Harness, error) {
 		storage: storage, env: env, planner: planner{next, apply}, drive: o.Drive, onEvent: o.OnEvent, tracer: o.Tracer,
 		clock: o.Clock, sleep: o.Sleep, lanes: map[string]*Lane{}, active: map[string]int{}, still: make(chan struct{}),
 	}
+	h.hooks = h.env.hooks
 	close(h.still)
 	if h.clock == nil {
 		h.clock = pistore.SystemClock
@@ -125,6 +129,7 @@ func newEnvironment(o Options) (environment, error) {
 	env := environment{
 		providers: o.Providers, tools: o.Tools, seed: o.Configuration,
 		retryPolicy: o.RetryPolicy, streamOptions: "{}", projectors: o.Projectors,
+		hooks: o.Hooks.own(),
 		settings: registers.Settings{
 			Compaction:   registers.CompactionSettings{Enabled: true, ReserveTokens: 16384, KeepRecentTokens: 20000},
 			SteeringMode: registers.OneAtATime, FollowUpMode: registers.OneAtATime,

@@ -186,15 +186,7 @@ type Prompt struct {
 
 // messages returns the prompt as messages to store.
 func (in Prompt) messages(now pistore.UnixMS) ([]session.Message, error) {
-	var out []session.Message
-	for _, m := range in.Messages {
-		switch m.(type) {
-		case *session.UserMessage, *session.CustomMessage, *session.BashMessage, *session.SystemMessage:
-			out = append(out, m)
-		default:
-			return nil, fmt.Errorf("%w: a prompt holds no %T", ErrInvalidMessage, m)
-		}
-	}
+	out := slices.Clone(in.Messages)
 	var content []session.Block
 	if in.Text != "" {
 		content = append(content, session.Text{Text: in.Text})
@@ -208,12 +200,22 @@ func (in Prompt) messages(now pistore.UnixMS) ([]session.Message, error) {
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%w: the prompt is empty", ErrInvalidMessage)
 	}
-	for i, m := range out {
+	return out, checkInput(out)
+}
+
+// checkInput refuses messages that no prompt holds.
+func checkInput(messages []session.Message) error {
+	for i, m := range messages {
+		switch m.(type) {
+		case *session.UserMessage, *session.CustomMessage, *session.BashMessage, *session.SystemMessage:
+		default:
+			return fmt.Errorf("%w: a prompt holds no %T", ErrInvalidMessage, m)
+		}
 		if _, err := readBack(m); err != nil {
-			return nil, fmt.Errorf("%w: message %d: %w", ErrInvalidMessage, i, err)
+			return fmt.Errorf("%w: message %d: %w", ErrInvalidMessage, i, err)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // Prompt accepts a run and returns when it is durable; nothing was tried yet
@@ -223,6 +225,9 @@ func (l *Lane) Prompt(ctx context.Context, in Prompt) (*Handle, error) {
 	messages, err := in.messages(l.h.clock.Read())
 	if err != nil {
 		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
+	}
+	if messages, err = l.beforeRun(ctx, messages); err != nil {
+		return nil, err
 	}
 	if err := l.take(ctx); err != nil {
 		return nil, err

@@ -18,8 +18,15 @@ type action interface{ isAction() }
 type (
 	// effectRequest asks for the response that effect_pending announced.
 	effectRequest struct{}
-	// effectTools asks that these calls run; they are all effect_pending.
-	effectTools struct{ calls []int }
+	// effectTools asks that these calls of a step run, which are all
+	// effect_pending, and that before_tool judges a planned one; -1: none.
+	effectTools struct {
+		step  pistore.ID
+		calls []int
+		judge int
+	}
+	// effectHook asks a hook, whose answer is an event.
+	effectHook struct{ name HookName }
 	// effectSleep asks to wait until an instant.
 	effectSleep struct{ until pistore.UnixMS }
 	// suspend asks for something that this process cannot give.
@@ -33,6 +40,7 @@ type (
 
 func (effectRequest) isAction() {}
 func (effectTools) isAction()   {}
+func (effectHook) isAction()    {}
 func (effectSleep) isAction()   {}
 func (suspend) isAction()       {}
 func (ended) isAction()         {}
@@ -48,7 +56,7 @@ type transition interface {
 
 type (
 	beginStep  struct{} // checkpoint, an assistant turn is owed: capture the context
-	intend     struct{} // ready: announce the attempt
+	intend     struct{} // ready: announce the attempt, with the model's output limit
 	clearCall  struct{ index int }
 	rejectCall struct {
 		index   int
@@ -113,12 +121,12 @@ func next(p *position, env *environment) action {
 		case *registers.NeedAssistant:
 			return unlessMissing(env, p.configuration(env), beginStep{})
 		case *registers.MayFinish:
-			return finishRun{}
+			return env.unlessHooked(HookBeforeRunEnd, finishRun{})
 		default:
 			panic(fmt.Sprintf("harness: continuation %T", ph.Continuation))
 		}
 	case *registers.AssistantReady:
-		return unlessMissing(env, ph.Context.Configuration, intend{})
+		return unlessMissing(env, ph.Context.Configuration, env.unlessHooked(HookBeforeRequest, intend{}))
 	case *registers.AssistantPending:
 		return effectRequest{}
 	case *registers.AssistantRetryWait:
@@ -157,9 +165,18 @@ func beyond(op *operation) string {
 	return ""
 }
 
-func unlessMissing(env *environment, c registers.LaneConfiguration, t transition) action {
+func unlessMissing(env *environment, c registers.LaneConfiguration, act action) action {
 	if name := env.missing(c); name != "" {
 		return suspend{SuspendMissingIdentities, name}
+	}
+	return act
+}
+
+// unlessHooked asks a hook that has functions before it lets a transition be
+// made: the hook's answer makes it.
+func (env *environment) unlessHooked(name HookName, t transition) action {
+	if env.hooks.has(name) {
+		return effectHook{name}
 	}
 	return t
 }
@@ -181,12 +198,17 @@ func nextOfBatch(op *operation, batch *registers.Tools, env *environment) action
 	}
 	if planned >= 0 && (len(running) == 0 || !sequential(op, env)) {
 		act := judgeCall(op.batch[planned], planned, batch, env)
-		if _, stuck := act.(suspend); !stuck || len(running) == 0 {
+		_, cleared := act.(clearCall)
+		_, stuck := act.(suspend)
+		switch {
+		case cleared && env.hooks.has(HookBeforeTool):
+			return effectTools{batch.StepID, running, planned}
+		case !stuck || len(running) == 0:
 			return act
 		}
 	}
 	if len(running) > 0 {
-		return effectTools{running}
+		return effectTools{batch.StepID, running, -1}
 	}
 	return endBatch{}
 }
@@ -237,13 +259,20 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 	case beginStep:
 		return applyBeginStep(p, env, m, c)
 	case intend:
-		return applyIntend(p, env, m)
+		return applyIntend(p, 0, env, m)
+	case requestPlanned:
+		return applyIntend(p, ev.outputLimit, env, m)
 	case responded:
 		return applyResponse(p, ev, m, c)
 	case due:
 		return applyDue(p)
 	case clearCall:
-		return applyClearCall(p, ev.index, env, c)
+		return applyClearCall(p, ev.index, p.op.batch[ev.index].Arguments, env, c)
+	case callJudged:
+		if ev.block != "" {
+			return applyToolSettled(p, ev.index, errorResult(ev.block), m, c)
+		}
+		return applyClearCall(p, ev.index, ev.arguments, env, c)
 	case rejectCall:
 		return applyToolSettled(p, ev.index, errorResult(ev.message), m, c)
 	case toolSettled:
@@ -252,6 +281,8 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 		return applyEndBatch(p, c)
 	case finishRun:
 		return applyFinish(p, c)
+	case runEnding:
+		return applyRunEnding(p, ev.followUp, m, c)
 	case failRun:
 		return applyFail(p, c)
 	case resumed:
@@ -271,6 +302,9 @@ type planner struct {
 // no effect. The result is one transaction and the effect it leads to.
 func (m planner) fold(p *position, ev event, env *environment, ids mint) (*position, *change, action) {
 	c := &change{from: p}
+	if a, ok := ev.(answer); ok && !a.answers(m.next(p, env)) {
+		ev = nil // nobody asks any more
+	}
 	if ev != nil {
 		_, recovering := ev.(resumed)
 		c.moved = !recovering // recovery may find nothing to settle

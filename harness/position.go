@@ -48,6 +48,7 @@ type environment struct {
 	streamOptions pistore.JSON
 	system        []session.Block // the system prompt; nil: none
 	projectors    session.Projectors
+	hooks         *Hooks // which of them have functions
 }
 
 // missing names the first model or tool of a configuration that is not there,

@@ -14,26 +14,21 @@ import (
 // What goes out to a provider or a tool, and what comes back, brought into the
 // form that the machine takes.
 
-// buildRequest projects the conversation up to the leaf into a request. It
-// fails for what is stored and has no projection, and for a projector that
-// panics.
-func (h *Harness) buildRequest(p *position, pend *registers.AssistantPending) (provider.Request, error) {
+// buildRequest makes the request that an intent announces, of what the model is
+// to see.
+func (h *Harness) buildRequest(projected []session.ProjectedMessage, pend *registers.AssistantPending) provider.Request {
 	c := pend.Context
 	req := provider.Request{
 		Model: c.Configuration.Model, ThinkingLevel: c.Configuration.ThinkingLevel, System: h.env.system,
 		Options: c.StreamOptions, MaxOutputTokens: pend.IntendedOutputLimit, Attempt: pend.Attempt,
+		Messages: forProvider(projected),
 	}
-	projected, err := h.env.project(p.path.entries())
-	if err != nil {
-		return req, err
-	}
-	req.Messages = forProvider(projected)
 	for _, name := range c.Configuration.ActiveToolNames {
 		if t, ok := h.env.tools.Lookup(name); ok {
 			req.Tools = append(req.Tools, provider.ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 		}
 	}
-	return req, nil
+	return req
 }
 
 // settledResponse checks what a provider returned. A malformed response becomes
@@ -136,17 +131,22 @@ func settledResult(call session.ToolCall, out tool.Result, err error) toolResult
 	if err != nil {
 		return errorResult(err.Error())
 	}
+	r, err := storableResult(call, out)
+	if err != nil {
+		return errorResult("The tool ran, but its result cannot be stored: " + err.Error())
+	}
+	return r
+}
+
+func storableResult(call session.ToolCall, out tool.Result) (toolResult, error) {
 	r := toolResult{content: out.Content, details: out.Details, usage: out.Usage, isError: out.IsError, terminate: out.Terminate}
-	_, err = readBack(&session.ToolResultMessage{
+	_, err := readBack(&session.ToolResultMessage{
 		ToolCallID: call.ID, ToolName: call.Name, Content: r.content, Details: r.details, Usage: r.usage,
 	})
 	if err == nil && r.usage != "" && !strings.HasPrefix(strings.TrimSpace(string(r.usage)), "{") {
 		err = fmt.Errorf("%w: its usage is no JSON object", pistore.ErrInvalid)
 	}
-	if err != nil {
-		return errorResult("The tool ran, but its result cannot be stored: " + err.Error())
-	}
-	return r
+	return r, err
 }
 
 // describeTx shows a transaction at the gate: what it writes, in order.

@@ -5,6 +5,7 @@ import (
 
 	"pistore"
 	"pistore/registers"
+	"pistore/session"
 )
 
 // The terminal rows: an operation ends by ceasing to exist.
@@ -17,6 +18,19 @@ func applyFinish(p *position, c *change) *position {
 		result.FinalAssistantID = p.op.run().LatestAssistantEntryID
 	}
 	return terminate(p, result, c)
+}
+
+// applyRunEnding goes on with what before_run_end gave, or ends the run.
+func applyRunEnding(p *position, followUp []session.Message, m mint, c *change) *position {
+	if len(followUp) == 0 {
+		return applyFinish(p, c)
+	}
+	for _, msg := range followUp {
+		p = c.placeMessage(p, m.New(), msg)
+	}
+	return p.withPhase(&registers.Checkpoint{
+		Continuation: &registers.NeedAssistant{}, TriggerEntryID: p.leaf, SkipInboxOnce: true,
+	})
 }
 
 func applyFail(p *position, c *change) *position {

@@ -25,15 +25,19 @@ func applyBeginStep(p *position, env *environment, m mint, c *change) *position 
 	return p.withPhase(&registers.AssistantReady{Context: step, NextAttempt: 1})
 }
 
-func applyIntend(p *position, env *environment, m mint) *position {
+// applyIntend announces an attempt; an output limit of 0 is the model's.
+func applyIntend(p *position, outputLimit int64, env *environment, m mint) *position {
 	ready := p.op.phase().(*registers.AssistantReady)
 	model, _ := env.model(ready.Context.Configuration.Model)
+	if outputLimit == 0 {
+		outputLimit = storable(model.MaxOutputTokens)
+	}
 	return p.withPhase(&registers.AssistantPending{
 		Context:             ready.Context,
 		Attempt:             ready.NextAttempt,
 		ResponseEntryID:     m.New(),
 		UsageID:             m.New(),
-		IntendedOutputLimit: storable(model.MaxOutputTokens),
+		IntendedOutputLimit: outputLimit,
 		ContextWindow:       storable(model.ContextWindow),
 	})
 }

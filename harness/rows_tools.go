@@ -8,6 +8,7 @@ import (
 	"pistore"
 	"pistore/registers"
 	"pistore/session"
+	"pistore/tool"
 )
 
 // Rows of the transition table around a batch of tool calls.
@@ -19,6 +20,11 @@ type toolResult struct {
 	usage     pistore.JSON
 	isError   bool
 	terminate bool
+}
+
+// given is the result as a tool would have returned it.
+func (r toolResult) given() tool.Result {
+	return tool.Result{Content: r.content, Details: r.details, Usage: r.usage, IsError: r.isError, Terminate: r.terminate}
 }
 
 // errorResult is an error in words. They are cut, since the text of an error
@@ -46,17 +52,17 @@ func (p *position) argsKey(step pistore.ID, index int) string {
 
 // applyClearCall is the intent of a call: its effective arguments and its
 // replay policy are durable before it starts.
-func applyClearCall(p *position, index int, env *environment, c *change) *position {
+func applyClearCall(p *position, index int, arguments pistore.JSON, env *environment, c *change) *position {
 	batch := p.op.phase().(*registers.Tools)
 	call := p.op.batch[index]
 	replay := registers.ReplayNever
 	if t, ok := env.tools.Lookup(call.Name); ok && t.Replay == registers.ReplaySafe {
 		replay = registers.ReplaySafe
 	}
-	c.set(registers.OpToolArgsNS, p.argsKey(batch.StepID, index), call.Arguments)
+	c.set(registers.OpToolArgsNS, p.argsKey(batch.StepID, index), arguments)
 	p = p.withCall(index, func(k *registers.Call) { k.Status, k.Replay = registers.CallEffectPending, replay })
 	p.op.args = maps.Clone(p.op.args)
-	p.op.args[index] = call.Arguments
+	p.op.args[index] = arguments
 	return p
 }
 

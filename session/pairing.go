@@ -5,13 +5,13 @@ import "slices"
 // missingResult is what a model is told where a call has no result.
 const missingResult = "No result was recorded for this call. It may or may not have run. Check before you repeat it."
 
-// pair lets each call be followed at once by its one result, in call order,
+// Pair lets each call be followed at once by its one result, in call order,
 // wherever the results stood. A result belongs to the nearest response before
 // it that makes a call of its id, or, if there is none, to the first after it;
 // the first result of a call counts, so that a later one changes nothing that
 // was sent before. A call without a result gets a synthetic error result; a
 // result without a call is dropped.
-func pair(messages []ProjectedMessage) []ProjectedMessage {
+func Pair(messages []ProjectedMessage) []ProjectedMessage {
 	results := assign(messages)
 	out := make([]ProjectedMessage, 0, len(messages))
 	for i, m := range messages {

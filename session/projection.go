@@ -86,7 +86,7 @@ func ProjectPath(path []pistore.Entry, projectors Projectors) (Projection, error
 	}
 	c.applyEdits(path)
 	c.dropUnsettled()
-	return Projection{Messages: pair(c.messages), Notes: c.notes}, nil
+	return Projection{Messages: Pair(c.messages), Notes: c.notes}, nil
 }
 
 // newest returns the part of a path from its newest compaction on.
