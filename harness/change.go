@@ -47,6 +47,10 @@ func (c *change) placeMessage(p *position, id pistore.ID, m session.Message) *po
 	return c.place(p, session.MessageContent(id, m))
 }
 
+func messageEntry(payload pistore.JSON) registers.PendingEntry {
+	return registers.PendingEntry{Type: pistore.TypeMessage, Payload: payload}
+}
+
 // set writes a register that tx does not know of: op.* beside op.meta and
 // op.state, pending.entry, a fact.
 func (c *change) set(namespace, key string, value pistore.JSON) {

@@ -24,6 +24,8 @@ type drive struct {
 	h        *Harness
 	handle   *Handle
 	ctx      context.Context
+	cancel   context.CancelFunc
+	at       *position    // what the effect under way was asked for
 	resuming bool         // the first commit of a Resume is still to come
 	running  map[int]bool // calls of the open batch under way in this process
 	judging  judgement    // the planned call that before_tool judges
@@ -91,26 +93,25 @@ func (c *completions) take(ctx context.Context) (event, bool) {
 // start begins to drive the lane's open operation. Its spans lie in those that
 // ctx carries, which has no other bearing. The caller holds the line.
 func (l *Lane) start(ctx context.Context, handle *Handle, resuming bool) {
-	l.mu.Lock()
-	l.driving = true
-	l.mu.Unlock()
 	within := l.h.ctx
 	if l.h.tracer != nil {
 		within = carrying{l.h.ctx, context.WithoutCancel(ctx)}
 	}
 	d := &drive{l: l, h: l.h, handle: handle, resuming: resuming, running: map[int]bool{}, done: completions{gate: l.gate}}
+	d.ctx, d.cancel = context.WithCancel(within)
 	at := l.position()
+	l.mu.Lock()
+	l.drive = d
+	l.mu.Unlock()
 	l.h.enter()
 	l.gate.enter()
 	go func() {
 		defer l.h.leave()
 		defer l.gate.leave()
-		ctx, cancel := context.WithCancel(within)
-		defer cancel()
-		d.ctx = ctx
-		d.trail = trail{l: l, ctx: ctx}
+		defer d.cancel()
+		d.trail = trail{l: l, ctx: d.ctx}
 		d.trail.begin(at, resuming)
-		defer func() { d.trail.finish(SpanEnd{Status: SpanAbandoned}) }()
+		defer func() { d.trail.finish(d.left()) }()
 		d.loop()
 	}()
 }
@@ -143,10 +144,7 @@ func (d *drive) loop() {
 		case effectSleep:
 			ev, ok = d.sleep(act.until)
 		case suspend:
-			if d.l.take(d.ctx) == nil {
-				d.stop(&Result{Suspended: &Suspension{act.reason, act.detail}})
-				d.l.give()
-			}
+			d.suspend(act)
 			return
 		default:
 			panic(fmt.Sprintf("harness: action %T", act))
@@ -157,28 +155,68 @@ func (d *drive) loop() {
 	}
 }
 
+// suspend stops where the operation needs what this process cannot give.
+func (d *drive) suspend(act suspend) {
+	if d.l.take(d.ctx) != nil {
+		return
+	}
+	defer d.l.give()
+	if _, mine := d.position(); mine {
+		d.stop(&Result{Suspended: &Suspension{act.reason, act.detail}})
+	}
+}
+
 // stop ends the drive with what Wait shall return. The caller holds the line: a
 // Resume comes before or after all of it.
 func (d *drive) stop(result *Result) {
 	about := d.l.position().about("")
 	d.l.mu.Lock()
-	d.l.driving = false
+	d.l.drive = nil
 	d.l.mu.Unlock()
 	if s := result.Suspended; s != nil {
 		d.l.post(RunSuspend{about, *s})
 	}
-	d.trail.finish(endOfRun(*result))
-	d.handle.set(result)
+	d.handle.answer(*result, d)
+}
+
+// answer ends what Wait waits for, behind the spans of the drive that it comes
+// from, if one is given.
+func (h *Handle) answer(result Result, from *drive) {
+	if from != nil {
+		from.trail.finish(endOfRun(result))
+	}
+	h.set(&result)
+}
+
+// left is how the drive ends that did not stop by itself: with its operation,
+// which ended elsewhere, or abandoned.
+func (d *drive) left() SpanEnd {
+	if result := d.handle.settled(); result != nil {
+		return endOfRun(*result)
+	}
+	return SpanEnd{Status: SpanAbandoned}
+}
+
+// position is the lane's, and whether it is still this drive's to go on from.
+func (d *drive) position() (*position, bool) {
+	d.l.mu.Lock()
+	defer d.l.mu.Unlock()
+	return d.l.pos, d.l.drive == d
 }
 
 // advance commits what an event leads to and returns the effect that comes
-// next. It is false when there is none for this drive: the run ended, or the
-// harness is sealed.
+// next. It is false when there is none for this drive: the operation ended, or
+// goes on elsewhere, or the harness is sealed.
 func (d *drive) advance(ev event) (action, bool) {
 	ids := &reserve{h: d.h}
 	if d.l.gate.manual {
-		p, c, act := d.fold(ev, ids)
+		from, mine := d.position()
+		if !mine {
+			return nil, false
+		}
+		p, c, act := d.fold(from, ev, ids)
 		if !c.moved {
+			d.at = p
 			return act, true
 		}
 		t := d.l.gate.announce(EffectCommit, d.l.name, func() pistore.JSON { return describeTx(c.tx(p)) })
@@ -191,38 +229,41 @@ func (d *drive) advance(ev event) (action, bool) {
 	}
 	defer d.l.give()
 	for {
+		from, mine := d.position()
+		if !mine {
+			return nil, false
+		}
 		ids.rewind()
-		p, c, act := d.fold(ev, ids)
+		p, c, act := d.fold(from, ev, ids)
 		if !c.moved {
+			d.at = p
 			return act, true
 		}
 		// What is admitted finishes, whatever is cancelled meanwhile.
 		err := d.l.commit(context.WithoutCancel(d.trail.ctx), p, c)
-		switch {
-		case err == nil:
-			d.trail.follow(p)
-			d.resuming = false
-			if _, over := act.(ended); over {
-				d.stop(&Result{Ended: c.result})
-				return nil, false
+		if errors.Is(err, pistore.ErrConflict) {
+			if err = d.l.reload(context.WithoutCancel(d.ctx), d); err == nil {
+				continue
 			}
-			return act, true
-		case errors.Is(err, pistore.ErrConflict):
-			if !d.reload() {
-				return nil, false
-			}
-		default:
-			_ = d.l.fault(c.from.about(""), err)
+		}
+		if err != nil {
+			_ = d.l.fault(from.about(""), err)
 			return nil, false
 		}
+		d.trail.follow(p)
+		d.resuming, d.at = false, d.l.position()
+		if _, over := act.(ended); over {
+			d.stop(&Result{Ended: c.result})
+			return nil, false
+		}
+		return act, true
 	}
 }
 
 // fold is the machine's fold with the count of resumes: one more in the first
 // commit of a Resume, none in every other. A rerun of a safe call, and a hook,
 // need no commit but this one, which bounds a loop of crashes.
-func (d *drive) fold(ev event, ids *reserve) (*position, *change, action) {
-	from := d.l.position()
+func (d *drive) fold(from *position, ev event, ids *reserve) (*position, *change, action) {
 	p, c, act := d.h.planner.fold(from, ev, &d.h.env, ids)
 	if d.resuming && d.callsOut(act) {
 		c.moved = true
@@ -258,54 +299,9 @@ func isEffect(act action) bool {
 	}
 }
 
-// reload looks at what is stored after a conflict. It reports whether the run
-// stands where it stood, so that the same event can be planned again; if it
-// does not, the drive is over and nothing more is written.
-func (d *drive) reload() bool {
-	old := d.l.position()
-	fresh, err := d.l.restore(context.WithoutCancel(d.ctx))
-	if err != nil {
-		_ = d.l.fault(old.about(""), err)
-		return false
-	}
-	same := fresh.op != nil && old.op != nil && fresh.op.seq == old.op.seq
-	if same { // it was the lane that changed; what is in memory of the operation stays
-		fresh.op, fresh.path = old.op, old.path
-	}
-	d.l.move(fresh)
-	switch {
-	case same:
-		return true
-	case fresh.op == nil || fresh.op.meta.OperationID != d.handle.id:
-		d.endedElsewhere(old.about(""))
-		return false
-	default:
-		d.stop(&Result{Suspended: &Suspension{Reason: SuspendChanged}})
-		return false
-	}
-}
-
-// endedElsewhere answers Wait from lane.lastResult.
-func (d *drive) endedElsewhere(about About) {
-	last, err := d.l.LastResult(context.WithoutCancel(d.ctx))
-	d.l.mu.Lock()
-	d.l.driving = false
-	d.l.mu.Unlock()
-	switch {
-	case err != nil:
-		d.handle.seal(err)
-	case last == nil || last.OperationID != d.handle.id:
-		d.handle.seal(fmt.Errorf("harness: operation %s: %w", d.handle.id, ErrUnknownOutcome))
-	default:
-		d.l.post(RunEnd{about, *last})
-		d.trail.finish(endOfRun(Result{Ended: last}))
-		d.handle.set(&Result{Ended: last})
-	}
-}
-
 // request makes the request that the run's state announces.
 func (d *drive) request() (event, bool) {
-	p := d.l.position()
+	p := d.at
 	pend := p.op.phase().(*registers.AssistantPending)
 	about := p.about(pend.Context.StepID)
 	projected, err := d.h.env.project(p.path.entries())
@@ -421,7 +417,7 @@ func (d *drive) tools(act effectTools) (event, bool) {
 
 // startJudging asks before_tool about a planned call.
 func (d *drive) startJudging(index int) {
-	p := d.l.position()
+	p := d.at
 	batch := p.op.phase().(*registers.Tools)
 	call, id := p.op.batch[index], batch.Calls[index].ResultEntryID
 	ctx := d.trail.ctx
@@ -443,7 +439,7 @@ func (d *drive) startJudging(index int) {
 }
 
 func (d *drive) startTool(index int) {
-	p := d.l.position()
+	p := d.at
 	batch := p.op.phase().(*registers.Tools)
 	call, id := p.op.batch[index], batch.Calls[index].ResultEntryID
 	call.Arguments = p.op.args[index]
@@ -506,7 +502,7 @@ func (d *drive) sleep(until pistore.UnixMS) (event, bool) {
 	if d.l.gate.pass(d.ctx, t) != nil {
 		return nil, false
 	}
-	p := d.l.position()
+	p := d.at
 	turn, _, _ := stageOf(p.op)
 	ctx, end := d.l.begin(d.trail.ctx, Span{Kind: SpanSleep, About: p.about(turn), WaitMS: int64(max(0, until-d.h.clock.Read()))})
 	if err := d.h.sleep(ctx, until); err != nil {

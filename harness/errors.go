@@ -6,6 +6,8 @@ import "errors"
 var (
 	// ErrLaneBusy: the lane has an open operation.
 	ErrLaneBusy = errors.New("lane busy")
+	// ErrNoActiveRun: the lane has no open run that takes input.
+	ErrNoActiveRun = errors.New("no active run")
 	// ErrMissingIdentities: a model or tool that the lane's configuration
 	// names is not there; the error says which.
 	ErrMissingIdentities = errors.New("missing identities")

@@ -35,7 +35,7 @@ var faulty = map[string]func(planner) planner{
 			act := m.next(p, env)
 			if clear, ok := act.(clearCall); ok {
 				p.op.args[clear.index] = p.op.batch[clear.index].Arguments
-				return effectTools{[]int{clear.index}}
+				return effectTools{calls: []int{clear.index}, judge: -1}
 			}
 			return act
 		}, apply: m.apply}

@@ -81,6 +81,13 @@ func (h *Handle) Wait(ctx context.Context) (Result, error) {
 	}
 }
 
+// settled is what Wait would return at once, nil if it would wait or fail.
+func (h *Handle) settled() *Result {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.result
+}
+
 // rests reports whether Wait would return at once.
 func (h *Handle) rests() bool {
 	h.mu.Lock()

@@ -43,6 +43,10 @@ type Options struct {
 	SystemPrompt string
 	// ToolExecution is captured by each run: Parallel unless set.
 	ToolExecution registers.ToolExecution
+	// SteeringMode and FollowUpMode say how many of the waiting inputs one
+	// checkpoint takes; they are captured by each run: OneAtATime unless set.
+	SteeringMode registers.QueueMode
+	FollowUpMode registers.QueueMode
 	// RetryPolicy is captured by each step: 4 attempts from 2,000 ms unless set.
 	RetryPolicy registers.RetryPolicy
 	// StreamOptions, a JSON object, is captured by each step for the provider.
@@ -132,12 +136,21 @@ func newEnvironment(o Options) (environment, error) {
 		hooks: o.Hooks.own(),
 		settings: registers.Settings{
 			Compaction:   registers.CompactionSettings{Enabled: true, ReserveTokens: 16384, KeepRecentTokens: 20000},
-			SteeringMode: registers.OneAtATime, FollowUpMode: registers.OneAtATime,
+			SteeringMode: o.SteeringMode, FollowUpMode: o.FollowUpMode,
 			ToolExecution: o.ToolExecution,
 		},
 	}
 	if o.SystemPrompt != "" {
 		env.system = session.TextContent(o.SystemPrompt)
+	}
+	for _, mode := range []*registers.QueueMode{&env.settings.SteeringMode, &env.settings.FollowUpMode} {
+		switch *mode {
+		case "":
+			*mode = registers.OneAtATime
+		case registers.OneAtATime, registers.All:
+		default:
+			return env, fmt.Errorf("%w: queue mode %q", pistore.ErrInvalid, *mode)
+		}
 	}
 	switch o.ToolExecution {
 	case "":

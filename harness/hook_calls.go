@@ -200,7 +200,7 @@ func (l *Lane) beforeRun(ctx context.Context, messages []session.Message) ([]ses
 		return nil, err
 	}
 	defer l.h.leave()
-	if err := l.accepts(l.position()); err != nil { // as it will be refused, most likely
+	if err := accepts(l.position(), &l.h.env); err != nil { // as it will be refused, most likely
 		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -221,7 +221,7 @@ func (d *drive) beforeResume() bool {
 	if !d.passHook(HookBeforeResume, nil) {
 		return false
 	}
-	p := d.l.position()
+	p := d.at
 	q := Resuming{p.about(stepOf(p.op.phase())), registers.CopyState(p.op.state)}
 	_, _ = ask(d.trail.ctx, d.l, q.About, HookBeforeResume, d.h.hooks.BeforeResume, q, func(given, _ Resuming) (Resuming, error) {
 		return given, nil
@@ -230,7 +230,7 @@ func (d *drive) beforeResume() bool {
 }
 
 func (d *drive) beforeRequest() (event, bool) {
-	p := d.l.position()
+	p := d.at
 	ready := p.op.phase().(*registers.AssistantReady)
 	model, _ := d.h.env.model(ready.Context.Configuration.Model)
 	plan := RequestPlan{p.about(ready.Context.StepID), ready.Context.Configuration, ready.NextAttempt, storable(model.MaxOutputTokens)}
@@ -248,7 +248,7 @@ func (d *drive) beforeRequest() (event, bool) {
 }
 
 func (d *drive) beforeRunEnd() (event, bool) {
-	p := d.l.position()
+	p := d.at
 	q := RunEnding{About: p.about("")}
 	if end := p.op.phase().(*registers.Checkpoint).Continuation.(*registers.MayFinish); end.IncludeFinalAssistant {
 		q.FinalAssistantID = p.op.run().LatestAssistantEntryID

@@ -9,7 +9,6 @@ import (
 
 	"pistore"
 	"pistore/registers"
-	"pistore/session"
 )
 
 // Lane is a named cursor into the conversation with at most one open run.
@@ -25,8 +24,8 @@ type Lane struct {
 
 	mu      sync.Mutex // guards what follows; written only by the holder of line
 	pos     *position  // nil until restored
-	current *Handle    // the newest run, nil before the first
-	driving bool       // a drive goroutine is at work on current
+	current *Handle    // of the newest operation, nil before the first
+	drive   *drive     // at work on current; nil: none
 
 	events eventQueue
 }
@@ -74,6 +73,13 @@ func (l *Lane) handle() *Handle {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current
+}
+
+// driven reports whether a drive is at work on the lane's operation.
+func (l *Lane) driven() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.drive != nil
 }
 
 func (l *Lane) move(p *position) {
@@ -176,130 +182,6 @@ func (l *Lane) SetConfiguration(ctx context.Context, c registers.LaneConfigurati
 	return nil
 }
 
-// Prompt is what a run starts from: text and images of the user, and messages
-// of any other kind that a user may send, which come first.
-type Prompt struct {
-	Messages []session.Message // *UserMessage, *CustomMessage, *BashMessage or *SystemMessage
-	Text     string
-	Images   []session.Image
-}
-
-// messages returns the prompt as messages to store.
-func (in Prompt) messages(now pistore.UnixMS) ([]session.Message, error) {
-	out := slices.Clone(in.Messages)
-	var content []session.Block
-	if in.Text != "" {
-		content = append(content, session.Text{Text: in.Text})
-	}
-	for _, img := range in.Images {
-		content = append(content, img)
-	}
-	if content != nil {
-		out = append(out, &session.UserMessage{Content: content, Timestamp: now})
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: the prompt is empty", ErrInvalidMessage)
-	}
-	return out, checkInput(out)
-}
-
-// checkInput refuses messages that no prompt holds.
-func checkInput(messages []session.Message) error {
-	for i, m := range messages {
-		switch m.(type) {
-		case *session.UserMessage, *session.CustomMessage, *session.BashMessage, *session.SystemMessage:
-		default:
-			return fmt.Errorf("%w: a prompt holds no %T", ErrInvalidMessage, m)
-		}
-		if _, err := readBack(m); err != nil {
-			return fmt.Errorf("%w: message %d: %w", ErrInvalidMessage, i, err)
-		}
-	}
-	return nil
-}
-
-// Prompt accepts a run and returns when it is durable; nothing was tried yet
-// then. Errors: ErrLaneBusy, ErrMissingIdentities, ErrInvalidMessage, those of
-// a commit, and the context's before admission; nothing was written.
-func (l *Lane) Prompt(ctx context.Context, in Prompt) (*Handle, error) {
-	messages, err := in.messages(l.h.clock.Read())
-	if err != nil {
-		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
-	}
-	if messages, err = l.beforeRun(ctx, messages); err != nil {
-		return nil, err
-	}
-	if err := l.take(ctx); err != nil {
-		return nil, err
-	}
-	defer l.give()
-	for {
-		p := l.position()
-		if err := l.accepts(p); err != nil {
-			return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
-		}
-		p, err := l.h.withPath(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		c := &change{from: p, moved: true}
-		next := accept(p, messages, &l.h.env, &reserve{h: l.h}, c)
-		err = l.commit(ctx, next, c)
-		if errors.Is(err, pistore.ErrConflict) {
-			if p, err = l.restore(ctx); err == nil {
-				l.move(p)
-				continue
-			}
-		}
-		if err != nil {
-			return nil, l.rejected(ctx, err)
-		}
-		handle := newHandle(next.op.meta.OperationID, l.name)
-		l.adopt(handle)
-		l.start(ctx, handle, false)
-		return handle, nil
-	}
-}
-
-// accepts says why the lane takes no prompt, or nil.
-func (l *Lane) accepts(p *position) error {
-	if p.op != nil {
-		return fmt.Errorf("%w: operation %s is open", ErrLaneBusy, p.op.meta.OperationID)
-	}
-	if len(p.state.PendingNextRun) > 0 {
-		return fmt.Errorf("%w: input that waits for the next run", pistore.ErrUnsupported)
-	}
-	if name := l.h.env.missing(p.configuration(&l.h.env)); name != "" {
-		return fmt.Errorf("%w: %s", ErrMissingIdentities, name)
-	}
-	return nil
-}
-
-// accept is the accepting row: it turns an idle position into an open run.
-func accept(p *position, messages []session.Message, env *environment, m mint, c *change) *position {
-	op := &operation{meta: registers.OpMeta{
-		OperationID: m.New(), Lane: p.lane, SourceLeafID: p.leaf, StartedAt: m.Now(),
-		Intent: registers.Intent{Kind: registers.KindRun},
-	}}
-	for _, msg := range messages {
-		id := m.New()
-		op.meta.Intent.PromptEntryIDs = append(op.meta.Intent.PromptEntryIDs, id)
-		p = c.placeMessage(p, id, msg)
-	}
-	op.state = &registers.RunState{Settings: env.settings, Phase: &registers.Checkpoint{
-		Continuation: &registers.NeedAssistant{}, TriggerEntryID: p.leaf, SkipInboxOnce: true,
-	}}
-	open := *p
-	open.op = op
-	open.state.CurrentOperationID = op.meta.OperationID
-	if open.config == nil {
-		seed := env.seed
-		open.config, c.seeded = &seed, true
-	}
-	c.tell(RunStart{open.about("")})
-	return &open
-}
-
 // Resume continues a suspended run and returns its handle. Errors:
 // ErrNothingToResume when no run is open, or it is already going on.
 func (l *Lane) Resume(ctx context.Context) (*Handle, error) {
@@ -308,14 +190,14 @@ func (l *Lane) Resume(ctx context.Context) (*Handle, error) {
 	}
 	defer l.give()
 	l.mu.Lock()
-	p, handle, driving := l.pos, l.current, l.driving
+	p, handle, driving := l.pos, l.current, l.drive != nil
 	l.mu.Unlock()
 	if p.op == nil || driving {
 		return nil, fmt.Errorf("harness: lane %s: %w", l.name, ErrNothingToResume)
 	}
 	p, err := l.h.withPath(ctx, p)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
 	}
 	l.move(p)
 	if handle == nil || handle.id != p.op.meta.OperationID {
@@ -356,6 +238,103 @@ func (l *Lane) fault(about About, cause error) error {
 		l.post(Fault{about, cause})
 	}
 	return l.h.sealedBy()
+}
+
+// decide runs a job on the lane's line, which the caller holds: it plans a
+// change of the position and commits it, if the plan moved anything. After a
+// conflict it plans again, from what is stored. It returns the position that it
+// leaves.
+func (l *Lane) decide(ctx context.Context, plan func(*position, mint, *change) (*position, error)) (*position, error) {
+	ids := &reserve{h: l.h}
+	for {
+		ids.rewind()
+		c := &change{from: l.position()}
+		next, err := plan(c.from, ids, c)
+		if err != nil {
+			return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
+		}
+		if !c.moved {
+			return c.from, nil
+		}
+		err = l.commit(ctx, next, c)
+		if errors.Is(err, pistore.ErrConflict) {
+			if err = l.reload(ctx, nil); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, l.rejected(ctx, err)
+		}
+		return l.position(), nil
+	}
+}
+
+// reload looks at what is stored after a conflict. An operation that ended
+// elsewhere, or was changed there, is not this lane's to drive any more. by is
+// the drive that asks, nil for another caller.
+func (l *Lane) reload(ctx context.Context, by *drive) error {
+	old := l.position()
+	fresh, err := l.restore(ctx)
+	if err != nil {
+		return err
+	}
+	same := fresh.op != nil && old.op != nil && fresh.op.seq == old.op.seq
+	if same { // it was the lane that changed; what is in memory of the operation stays
+		fresh.op, fresh.path = old.op, old.path
+	}
+	switch {
+	case same && l.driven():
+		if fresh, err = l.h.withPath(ctx, fresh); err != nil {
+			return err
+		}
+		l.move(fresh)
+	case same || old.op == nil:
+		l.move(fresh)
+	case fresh.op == nil || fresh.op.meta.OperationID != old.op.meta.OperationID:
+		handle := l.handle()
+		l.detach(fresh)
+		l.endedElsewhere(ctx, handle, old, by)
+	default:
+		driven := l.detach(fresh)
+		if handle := l.handle(); driven && handle != nil {
+			why := Suspension{Reason: SuspendChanged}
+			l.post(RunSuspend{fresh.about(""), why})
+			handle.answer(Result{Suspended: &why}, by)
+		}
+	}
+	return nil
+}
+
+// endedElsewhere answers a handle from lane.lastResult.
+func (l *Lane) endedElsewhere(ctx context.Context, handle *Handle, old *position, by *drive) {
+	id := old.op.meta.OperationID
+	if handle == nil || handle.id != id {
+		return
+	}
+	last, err := l.LastResult(ctx)
+	switch {
+	case err != nil:
+		handle.seal(err)
+	case last == nil || last.OperationID != id:
+		handle.seal(fmt.Errorf("harness: operation %s: %w", id, ErrUnknownOutcome))
+	default:
+		l.post(RunEnd{old.about(""), *last})
+		handle.answer(Result{Ended: last}, by)
+	}
+}
+
+// detach moves the lane to p and ends the drive on it, if there is one: what it
+// has under way is cancelled, and it commits nothing any more.
+func (l *Lane) detach(p *position) (driven bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pos = p
+	if l.drive == nil {
+		return false
+	}
+	l.drive.cancel()
+	l.drive = nil
+	return true
 }
 
 // commit makes a change durable and moves the lane to p. The caller holds the

@@ -117,14 +117,7 @@ func next(p *position, env *environment) action {
 	}
 	switch ph := p.op.phase().(type) {
 	case *registers.Checkpoint:
-		switch ph.Continuation.(type) {
-		case *registers.NeedAssistant:
-			return unlessMissing(env, p.configuration(env), beginStep{})
-		case *registers.MayFinish:
-			return env.unlessHooked(HookBeforeRunEnd, finishRun{})
-		default:
-			panic(fmt.Sprintf("harness: continuation %T", ph.Continuation))
-		}
+		return nextAtCheckpoint(p, ph, env)
 	case *registers.AssistantReady:
 		return unlessMissing(env, ph.Context.Configuration, env.unlessHooked(HookBeforeRequest, intend{}))
 	case *registers.AssistantPending:
@@ -134,7 +127,7 @@ func next(p *position, env *environment) action {
 	case *registers.Tools:
 		return nextOfBatch(p.op, ph, env)
 	case *registers.FailureDrain:
-		return failRun{}
+		return nextOfDrain(p.op.run())
 	default:
 		panic(fmt.Sprintf("harness: phase %T", ph))
 	}
@@ -158,9 +151,6 @@ func beyond(op *operation) string {
 	}
 	if run.Control.CancelRequested {
 		return "cancelled run"
-	}
-	if len(run.Inbox.Steer)+len(run.Inbox.FollowUp)+len(run.Inbox.Writes) > 0 {
-		return "inbox"
 	}
 	return ""
 }
@@ -277,6 +267,8 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 		return applyToolSettled(p, ev.index, errorResult(ev.message), m, c)
 	case toolSettled:
 		return applyToolSettled(p, ev.index, ev.result, m, c)
+	case consume:
+		return applyConsume(p, ev, env, c)
 	case endBatch:
 		return applyEndBatch(p, c)
 	case finishRun:

@@ -79,7 +79,7 @@ func (h *Harness) withPath(ctx context.Context, p *position) (*position, error) 
 	var path *pathEntry
 	for e, err := range h.storage.Branch(ctx, q) {
 		if err != nil {
-			return nil, fmt.Errorf("harness: read the path of lane %s: %w", p.lane, err)
+			return nil, fmt.Errorf("read the path: %w", err)
 		}
 		path = path.add(e)
 	}

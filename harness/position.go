@@ -1,6 +1,9 @@
 package harness
 
 import (
+	"maps"
+	"slices"
+
 	"pistore"
 	"pistore/provider"
 	"pistore/registers"
@@ -24,6 +27,10 @@ type position struct {
 	// in memory while an operation is driven. See hasPath.
 	path *pathEntry
 	op   *operation // nil: idle
+	// queued is the content of everything that waits for its place: what the
+	// lane keeps for its next run, and what the open operation has in its inbox
+	// or drained from it.
+	queued map[pistore.ID]registers.PendingEntry
 }
 
 // operation is an open operation.
@@ -87,6 +94,27 @@ func (p *position) configuration(env *environment) registers.LaneConfiguration {
 // run is the state of a run, which the operation must be.
 func (op *operation) run() *registers.RunState { return op.state.(*registers.RunState) }
 
+// cancelled reports whether the operation was asked to stop.
+func (op *operation) cancelled() bool { return registers.ControlOf(op.state).CancelRequested }
+
+// operationState is the state of the open operation, nil on an idle lane.
+func (p *position) operationState() registers.OpState {
+	if p.op == nil {
+		return nil
+	}
+	return p.op.state
+}
+
+// queues is what waits for its place.
+func (p *position) queues() Queues {
+	q := Queues{NextRun: slices.Clone(p.state.PendingNextRun)}
+	if run, ok := p.operationState().(*registers.RunState); ok {
+		q.Steer, q.FollowUp = slices.Clone(run.Inbox.Steer), slices.Clone(run.Inbox.FollowUp)
+		q.Writes = slices.Clone(run.Inbox.Writes)
+	}
+	return q
+}
+
 // phase is where a run stands, nil for an operation of another kind.
 func (op *operation) phase() registers.Phase {
 	if run, ok := op.state.(*registers.RunState); ok {
@@ -137,6 +165,18 @@ func (p *position) withState(change func(registers.OpState)) *position {
 // withRun returns a copy of p whose run has a changed state.
 func (p *position) withRun(change func(*registers.RunState)) *position {
 	return p.withState(func(s registers.OpState) { change(s.(*registers.RunState)) })
+}
+
+// withQueued returns a copy of p in which the content of what is queued is
+// changed.
+func (p *position) withQueued(change func(map[pistore.ID]registers.PendingEntry)) *position {
+	next := *p
+	next.queued = maps.Clone(p.queued)
+	if next.queued == nil {
+		next.queued = map[pistore.ID]registers.PendingEntry{}
+	}
+	change(next.queued)
+	return &next
 }
 
 // withPhase returns a copy of p whose run stands in another phase.

@@ -104,10 +104,26 @@ func (h *Harness) restoreNamed(ctx context.Context, p *position) error {
 			return h.corrupt(at, 21, "an open operation or a queue names it, and it is absent")
 		}
 	}
-	if p.op == nil {
-		return nil
+	if err := h.restoreQueued(p, found); err != nil || p.op == nil {
+		return err
 	}
 	return h.restoreBatch(p, entries, found)
+}
+
+// restoreQueued brings back the content of what waits for its place.
+func (h *Harness) restoreQueued(p *position, found cells) error {
+	p.queued = map[pistore.ID]registers.PendingEntry{}
+	for at, r := range found {
+		if at.Namespace != registers.PendingEntryNS {
+			continue
+		}
+		content, err := registers.DecodePendingEntry(r.Value)
+		if err != nil {
+			return h.corrupt(at, 21, err.Error())
+		}
+		p.queued[pistore.ID(at.Key)] = content
+	}
+	return nil
 }
 
 // restoreOperation reads the two registers of an open operation.

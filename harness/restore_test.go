@@ -15,7 +15,6 @@ import (
 	"pistore/provider"
 	"pistore/provider/faux"
 	"pistore/registers"
-	"pistore/session"
 )
 
 // points are the rows at every point at rest of a stepped run.
@@ -192,13 +191,6 @@ func TestUnsupportedStatesAreLeftAlone(t *testing.T) {
 			return registers.EncodeOpState(&run)
 		})
 	}
-	queue := func(rows []pistore.Row, id string) []pistore.Row {
-		return added(rows, func(seq pistore.Seq) pistore.Row {
-			return pistore.Register{Namespace: registers.PendingEntryNS, Key: id, Seq: seq, Value: registers.EncodePendingEntry(registers.PendingEntry{
-				Type: pistore.TypeMessage, Payload: session.MessagePayload(&session.UserMessage{Content: session.TextContent("more")}),
-			})}
-		})
-	}
 	prepared := func(rows []pistore.Row) []pistore.Row {
 		return added(rows, func(seq pistore.Seq) pistore.Row {
 			return pistore.Register{Namespace: registers.OpPreparationNS, Key: registers.PreparationKey(pistore.ID(opOf(rows)), "T1"), Seq: seq,
@@ -224,13 +216,6 @@ func TestUnsupportedStatesAreLeftAlone(t *testing.T) {
 		"a cancelled run at a checkpoint":  set(checkpoint, func(s *registers.RunState) { s.Control = cancelled }),
 		"a cancelled run behind an intent": set(pending, func(s *registers.RunState) { s.Control = cancelled }),
 		"a cancelled run with calls":       set(batch, func(s *registers.RunState) { s.Control = cancelled }),
-		"steering behind an intent":        queue(set(pending, func(s *registers.RunState) { s.Inbox.Steer = []pistore.ID{"q"} }), "q"),
-		"a follow-up with calls":           queue(set(batch, func(s *registers.RunState) { s.Inbox.FollowUp = []pistore.ID{"q"} }), "q"),
-		"a deferred write":                 queue(set(checkpoint, func(s *registers.RunState) { s.Inbox.Writes = []pistore.ID{"q"} }), "q"),
-		"failed with input waiting": queue(set(checkpoint, func(s *registers.RunState) {
-			s.Phase = &registers.FailureDrain{Provenance: registers.Provenance{ResponseEntryID: leaf}}
-			s.Inbox.FollowUp = []pistore.ID{"q"}
-		}), "q"),
 		"a compaction within a run": prepared(set(checkpoint, func(s *registers.RunState) {
 			s.Phase = &registers.RunCompaction{Reason: registers.ReasonThreshold, Summary: summary, ResumeAfter: *s.Phase.(*registers.Checkpoint)}
 		})),
@@ -279,20 +264,6 @@ func TestUnsupportedStatesAreLeftAlone(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// Input that waits for the next run is not this harness's to place.
-func TestPendingNextRunIsLeftAlone(t *testing.T) {
-	all := points(t, toolRun)
-	rows := edited(all[len(all)-1], registers.LaneStateNS, replaced(`"pendingNextRun":[]`, `"pendingNextRun":["q"]`))
-	rows = added(rows, func(seq pistore.Seq) pistore.Row {
-		return pistore.Register{Namespace: registers.PendingEntryNS, Key: "q", Seq: seq, Value: `{"type":"message","payload":{}}`}
-	})
-	r := newRig(t, config{script: toolRun, rows: rows})
-	_, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "more"})
-	if !errors.Is(err, pistore.ErrUnsupported) || len(r.store.commits()) != 0 {
-		t.Errorf("prompt: %v, %d commits", err, len(r.store.commits()))
 	}
 }
 

@@ -485,6 +485,8 @@ func (r *rig) transcript() []string {
 				line += " (error)"
 			}
 			out = append(out, line)
+		case *session.CustomMessage:
+			out = append(out, "custom: "+session.JoinText(m.Content))
 		default:
 			r.t.Fatalf("unexpected message %T", m)
 		}

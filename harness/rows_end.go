@@ -49,7 +49,12 @@ func terminate(p *position, result registers.LastResult, c *change) *position {
 		c.remove(at.Namespace, at.Key)
 	}
 	c.tell(RunEnd{p.about(""), result})
-	idle := *p
+	ended := registers.QueuedIDs(p.op.state)
+	idle := *p.withQueued(func(all map[pistore.ID]registers.PendingEntry) {
+		for _, id := range ended {
+			delete(all, id)
+		}
+	})
 	idle.op = nil
 	idle.state.CurrentOperationID = ""
 	return &idle

@@ -107,6 +107,9 @@ func outline(tx pistore.Tx) []string {
 				reason, _ := stop.Text()
 				line += " " + reason
 			}
+			if w.Type != pistore.TypeMessage {
+				line = "entry " + string(w.Type)
+			}
 			out = append(out, line)
 		case pistore.InsertUsage:
 			out = append(out, "usage")
@@ -127,16 +130,18 @@ func outlineSet(w pistore.SetRegister) string {
 		}
 	case registers.LaneStateNS:
 		s, _ := registers.DecodeLaneState(w.Value)
+		text := "lane.state=open"
 		if s.CurrentOperationID == "" {
-			return "lane.state=idle"
+			text = "lane.state=idle"
 		}
-		return "lane.state=open"
+		return text + strings.Repeat(" with next", len(s.PendingNextRun))
 	case registers.LaneLastResultNS:
 		r, _ := registers.DecodeLastResult(w.Value)
 		return fmt.Sprintf("lane.lastResult %s %s", r.Outcome, r.RunCompletion)
 	case registers.OpStateNS:
 		s, _ := registers.DecodeOpState(w.Value)
-		return "op.state " + outlinePhase(s.(*registers.RunState).Phase)
+		run := s.(*registers.RunState)
+		return "op.state " + outlinePhase(run.Phase) + outlineInbox(run)
 	}
 	return w.Namespace
 }
