@@ -40,8 +40,10 @@ var DefaultModel = provider.Model{
 type Provider struct {
 	options Options
 
-	mu       sync.Mutex // guards requests
+	mu       sync.Mutex // guards what follows
 	requests []provider.Request
+	polls    []Poll
+	cancels  []session.DeferredHandle
 }
 
 // New returns a provider. It panics if the script is ambiguous: two scenes of
@@ -311,8 +313,7 @@ func (s *stream) stop(m *session.AssistantMessage) {
 		m.StopReason = session.StopStop
 	}
 	if s.step.Deferred != nil {
-		handle := *s.step.Deferred
-		m.Deferred = &handle
+		m.Deferred = s.handle(m)
 	}
 	if m.StopReason == session.StopError || m.StopReason == session.StopAborted {
 		m.ErrorMessage = "faux: settled as " + string(m.StopReason) + " by the script"

@@ -65,6 +65,7 @@ func TestConformance(t *testing.T) {
 		scene("busy", faux.Step{Error: "overloaded", Retryable: true, RetryAfterMS: 1500}),
 		scene("broken", broken),
 		scene("stuck", stuck),
+		scene("deferred", faux.Defer(faux.Pending(), faux.Text("here it is"))),
 	}})
 	providertest.Run(t, providertest.Kit{
 		Provider: p,
@@ -72,6 +73,7 @@ func TestConformance(t *testing.T) {
 		Length: request(user("length")), Refused: request(user("refused")), Busy: request(user("busy")),
 		Broken: request(user("broken")), Stuck: request(user("stuck")),
 		Overflow: request(user(strings.Repeat("a long story ", 100_000))),
+		Deferred: request(user("deferred")),
 	})
 }
 

@@ -81,8 +81,17 @@ type Step struct {
 	// Overflow marks the response. An overflow that compaction cures is better
 	// had from a model with a small window: after the compaction the same turn
 	// is asked for again, at attempt 1.
-	Overflow   bool
-	Deferred   *session.DeferredHandle
+	Overflow bool
+	// Deferred makes the response deferred; members that are empty are filled
+	// in. Its Data tells the provider the place in the script, and is to be left
+	// to it where polls are to be answered.
+	Deferred *session.DeferredHandle
+	// Polls answer the polls of a deferred response. Their deltas are streamed to
+	// nobody. One with another handle, in Deferred, is a pending answer that
+	// names another response.
+	Polls []Step
+	// OnCancel runs when the deferred response is cancelled. nil: it succeeds.
+	OnCancel   func(ctx context.Context) error
 	Usage      pistore.JSON // empty: computed from the lengths of the texts
 	ChunkRunes int          // most characters in one delta; 0: that of the provider
 	DelayMS    int64        // before each delta

@@ -22,12 +22,33 @@ func Check(req provider.Request, deltas []provider.Delta, response provider.Resp
 	if m == nil {
 		return errors.New("the response has no message")
 	}
+	return errors.Join(checkSettled(req, response), checkDeltas(deltas, m))
+}
+
+// CheckPolled returns what is wrong with the answer to a poll of a handle; nil
+// if nothing is.
+func CheckPolled(req provider.Request, handle session.DeferredHandle, response provider.Response) error {
+	m := response.Message
+	if m == nil {
+		return errors.New("the answer has no message")
+	}
+	if m.StopReason == session.StopDeferred && (m.Deferred == nil || !provider.SameHandle(*m.Deferred, handle)) {
+		return fmt.Errorf("pending under the handle %+v, polled was %+v", m.Deferred, handle)
+	}
+	if response.Retryable || response.RetryAfterMS != 0 {
+		return errors.New("the answer to a poll asks for a retry")
+	}
+	return checkSettled(req, response)
+}
+
+// checkSettled checks what holds for every response, however it came.
+func checkSettled(req provider.Request, response provider.Response) error {
+	m := response.Message
 	return errors.Join(
 		checkIdentity(req, m),
-		checkStop(m, response),
+		checkStop(req, m, response),
 		checkUsage(m.Usage),
 		checkCalls(m),
-		checkDeltas(deltas, m),
 	)
 }
 
@@ -45,7 +66,7 @@ func checkIdentity(req provider.Request, m *session.AssistantMessage) error {
 	return nil
 }
 
-func checkStop(m *session.AssistantMessage, response provider.Response) error {
+func checkStop(req provider.Request, m *session.AssistantMessage, response provider.Response) error {
 	calls := len(m.ToolCalls())
 	switch m.StopReason {
 	case session.StopStop:
@@ -58,8 +79,8 @@ func checkStop(m *session.AssistantMessage, response provider.Response) error {
 		}
 	case session.StopLength:
 	case session.StopDeferred:
-		if m.Deferred == nil || m.Deferred.ID == "" {
-			return errors.New("a deferred response without a handle")
+		if !provider.ValidHandle(m.Deferred, req.Model) {
+			return fmt.Errorf("a deferred response with the handle %+v, which nobody can poll", m.Deferred)
 		}
 	case session.StopError, session.StopAborted:
 		if m.ErrorMessage == "" || strings.ContainsAny(m.ErrorMessage, "\r\n") {

@@ -27,6 +27,10 @@ type Kit struct {
 	Broken   provider.Request // streams some deltas and fails
 	Overflow provider.Request // larger than the window
 	Stuck    provider.Request // streams one delta at least, and then nothing more
+	// Deferred is answered with a handle, whose first poll comes too early and
+	// whose later polls, a hundred at most, bring the response. Only for a
+	// provider that is a Deferrer.
+	Deferred provider.Request
 }
 
 // row is one check of the kit.
@@ -204,6 +208,75 @@ var rows = []row{
 		}
 		return nil
 	}},
+	{"P17", "a deferral comes with a handle to poll", "nothing else is left of it after a crash", needDeferred, func(k Kit, req provider.Request) error {
+		_, _, err := deferred(k, req)
+		return err
+	}},
+	{"P18", "a poll that comes too early repeats the handle", "another handle would be another response", needDeferred, func(k Kit, req provider.Request) error {
+		r, err := poll(context.Background(), k, req, 1)
+		if err == nil && r.Message.StopReason != session.StopDeferred {
+			err = fmt.Errorf("stop reason %s", r.Message.StopReason)
+		}
+		return err
+	}},
+	{"P19", "a later poll brings the response", "a run waits for it", needDeferred, func(k Kit, req provider.Request) error {
+		for n := int64(2); ; n++ {
+			r, err := poll(context.Background(), k, req, n)
+			switch {
+			case err != nil:
+				return err
+			case r.Message.StopReason == session.StopStop || r.Message.StopReason == session.StopToolUse:
+				return nil
+			case r.Message.StopReason != session.StopDeferred || n == 100:
+				return fmt.Errorf("poll %d: stop reason %s", n, r.Message.StopReason)
+			}
+		}
+	}},
+	{"P20", "a cancelled poll is aborted", "aborted if and only if cancelled", needDeferred, func(k Kit, req provider.Request) error {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		r, err := poll(ctx, k, req, 2)
+		if err == nil && r.Message.StopReason != session.StopAborted {
+			err = fmt.Errorf("stop reason %s", r.Message.StopReason)
+		}
+		return err
+	}},
+	{"P21", "a deferral can be cancelled, and cancelled again", "a crash repeats it", needDeferred, func(k Kit, req provider.Request) error {
+		d, handle, err := deferred(k, req)
+		if err != nil {
+			return err
+		}
+		return errors.Join(d.Cancel(context.Background(), handle), d.Cancel(context.Background(), handle))
+	}},
+}
+
+func needDeferred(k Kit) provider.Request { return k.Deferred }
+
+// deferred makes the request and returns the handle of its response.
+func deferred(k Kit, req provider.Request) (provider.Deferrer, session.DeferredHandle, error) {
+	d, ok := k.Provider.(provider.Deferrer)
+	if !ok {
+		return nil, session.DeferredHandle{}, errors.New("the provider is no Deferrer")
+	}
+	r, _, err := observe(context.Background(), d, req, nil)
+	if err == nil && r.Message.StopReason != session.StopDeferred {
+		err = fmt.Errorf("stop reason %s", r.Message.StopReason)
+	}
+	if err != nil {
+		return nil, session.DeferredHandle{}, err
+	}
+	return d, *r.Message.Deferred, nil
+}
+
+// poll defers a response and polls it.
+func poll(ctx context.Context, k Kit, req provider.Request, number int64) (provider.Response, error) {
+	d, handle, err := deferred(k, req)
+	if err != nil {
+		return provider.Response{}, err
+	}
+	about := provider.Request{Model: req.Model, ThinkingLevel: req.ThinkingLevel, Options: req.Options, Attempt: number}
+	r := d.Poll(ctx, about, handle)
+	return r, CheckPolled(about, handle, r)
 }
 
 // expect makes a row of a look at an undisturbed response and the number of its

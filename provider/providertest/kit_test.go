@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -18,6 +19,20 @@ type broken struct {
 	request  func(*provider.Request)
 	response func(context.Context, *provider.Response)
 	name     string
+	poll     func(*provider.Response)
+	cancel   error
+}
+
+func (b *broken) Poll(ctx context.Context, req provider.Request, handle session.DeferredHandle) provider.Response {
+	r := b.Provider.(provider.Deferrer).Poll(ctx, req, handle)
+	if b.poll != nil {
+		b.poll(&r)
+	}
+	return r
+}
+
+func (b *broken) Cancel(ctx context.Context, handle session.DeferredHandle) error {
+	return errors.Join(b.cancel, b.Provider.(provider.Deferrer).Cancel(ctx, handle))
 }
 
 func (b *broken) Name() string {
@@ -65,9 +80,11 @@ func sound() Kit {
 			scene("busy", faux.Step{Error: "busy", Retryable: true, RetryAfterMS: 9}),
 			scene("broken", cut), scene("stuck", stuck),
 			scene("overflow", faux.Step{Error: "too long", Overflow: true}),
+			scene("deferred", faux.Defer(faux.Pending(), faux.Pending(), faux.Text("at last"))),
 		}}),
 		Text: request("text"), Thinking: request("thinking"), Tools: request("tools"), Length: request("length"),
 		Refused: request("refused"), Busy: request("busy"), Broken: request("broken"), Overflow: request("overflow"), Stuck: request("stuck"),
+		Deferred: request("deferred"),
 	}
 }
 
@@ -100,6 +117,15 @@ func TestEveryRowCanFail(t *testing.T) {
 		"P14": {delta: func(d provider.Delta) provider.Delta { return provider.TextDelta{Index: 0, Text: "?"} }},
 		"P15": {request: func(r *provider.Request) { r.Messages = r.Messages[1:] }},
 		"P16": {name: "someone else"},
+		"P17": set(func(r *provider.Response) { r.Message.Deferred.ModelID = "another" }),
+		"P18": {poll: func(r *provider.Response) {
+			other := *r.Message.Deferred
+			other.ID = "another"
+			r.Message.Deferred = &other
+		}},
+		"P19": {poll: func(r *provider.Response) { r.Message.StopReason = session.StopLength }},
+		"P20": {poll: func(r *provider.Response) { r.Message.StopReason = session.StopError }},
+		"P21": {cancel: errors.New("there is none")},
 	}
 	for _, r := range rows {
 		kit := sound()
