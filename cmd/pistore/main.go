@@ -52,6 +52,7 @@ var commands = []command{
 	searchCommand,
 	usageCommand,
 	conformanceCommand,
+	simCommand,
 	storageServerCommand,
 	completionCommand,
 	versionCommand,

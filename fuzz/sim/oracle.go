@@ -134,7 +134,10 @@ func (o *oracle) leafIn(value pistore.JSON) pistore.ID {
 func (o *oracle) committed(tx pistore.Tx, r pistore.Receipt) {
 	c := newCommit(o, tx, r)
 	o.commits = append(o.commits, c.String())
-	o.say("  commit %d: %s", len(o.commits), c)
+	if o.tracing {
+		o.say("  commit %d: %s", len(o.commits), c.brief())
+	}
+	o.count("commit")
 	for _, rule := range rules {
 		if problem := rule.judge(c); problem != "" {
 			o.find(rule.name, "commit %d: %s", len(o.commits), problem)

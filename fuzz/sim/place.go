@@ -33,12 +33,7 @@ type place struct {
 	die func(power bool, rng *rand.Rand) error
 	// fail has one of the next calls to the disk fail; nil: there is no disk.
 	fail func(rng *rand.Rand)
-	// level is that at which the backend acknowledges.
-	level pistore.Durability
 }
-
-// losesPower: what is acknowledged at a lower level may be gone with the power.
-func (p place) losesPower() bool { return p.fail != nil && p.level == pistore.Power }
 
 func newPlace(backend string, seed uint64, clock pistore.Clock) (place, error) {
 	random := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24), 1})
@@ -55,7 +50,7 @@ func memoryPlace(clock pistore.Clock, random io.Reader) place {
 	var rows []pistore.Row
 	var current pistore.Storage
 	var backend *memstore.Backend
-	p := place{level: pistore.Power}
+	p := place{}
 	p.open = func(ctx context.Context) (pistore.Storage, error) {
 		backend = memstore.New(memstore.Options{Clock: clock, Rand: random})
 		var err error

@@ -128,7 +128,7 @@ func (s *simulation) moves() []move {
 	stuck := len(moves) == 0 && slices.ContainsFunc(s.lanesHere(), l.isHung)
 	if s.mishaps > 0 || stuck {
 		for _, m := range mishaps {
-			if m.fits(s) {
+			if !m.disk || s.place.fail != nil {
 				add(m.weight, func() {
 					s.mishaps--
 					s.mishapN++

@@ -60,3 +60,40 @@ func runSeed(t *testing.T, seed uint64, c sim.Config) sim.Counts {
 	}
 	return r.Counts
 }
+
+// A seed replays exactly: the same things happen, in the same order, with the
+// same ids.
+func TestSeedReplays(t *testing.T) {
+	for _, name := range sim.Backends {
+		for seed := range uint64(12) {
+			var traces [2][]string
+			for i := range traces {
+				r, err := sim.Run(t.Context(), seed, sim.Config{Backend: name, Trace: true})
+				if err != nil || len(r.Trace) == 0 {
+					t.Fatalf("%s, seed %d: %d lines, %v", name, seed, len(r.Trace), err)
+				}
+				traces[i] = r.Trace
+			}
+			if !slices.Equal(traces[0], traces[1]) {
+				t.Errorf("%s, seed %d: two runs tell two stories", name, seed)
+			}
+		}
+	}
+}
+
+// What a seed may do is done by some, and every check of the end is made.
+func TestCoverage(t *testing.T) {
+	counts := sim.Counts{}
+	for seed := range uint64(150) {
+		r, err := sim.Run(t.Context(), seed, sim.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts.Add(r.Counts)
+	}
+	for _, what := range sim.Happenings() {
+		if counts[what] == 0 {
+			t.Errorf("in 150 seeds there is no %s", what)
+		}
+	}
+}
