@@ -137,12 +137,14 @@ type rig struct {
 // config says how a rig is built.
 type config struct {
 	script   faux.Script
+	models   []provider.Model // of the script; nil: its default
 	drive    harness.Drive
 	tools    registers.ToolExecution
 	retry    registers.RetryPolicy
 	seed     uint64
 	rows     []pistore.Row // what the session holds; nil: it is new
 	world    *world        // nil: a new one
+	clock    *fakeClock    // nil: a new one
 	onEvent  func(harness.Event)
 	provider provider.Provider // instead of the script's
 	active   []string
@@ -276,7 +278,10 @@ func newRig(t *testing.T, c config) *rig {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	t.Cleanup(cancel)
-	r := &rig{t: t, ctx: ctx, clock: newClock(), world: c.world}
+	r := &rig{t: t, ctx: ctx, clock: c.clock, world: c.world}
+	if r.clock == nil {
+		r.clock = newClock()
+	}
 	if r.world == nil {
 		r.world = newWorld()
 	}
@@ -302,7 +307,7 @@ func newRig(t *testing.T, c config) *rig {
 	r.store = &recorder{Storage: inner}
 	var p provider.Provider = c.provider
 	if p == nil {
-		r.faux = faux.New(faux.Options{Script: c.script})
+		r.faux = faux.New(faux.Options{Script: c.script, Models: c.models})
 		p = r.faux
 	}
 	set, err := tool.NewSet(append(r.world.tools(), c.extra...)...)
