@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"pistore"
 	"pistore/harness"
@@ -38,6 +39,59 @@ var actKinds = []actKind{
 		},
 	},
 	{
+		name: "steer", weight: 4, inRun: true, refused: unlessRunning,
+		do: func(l *life, lane *harness.Lane, a act) error {
+			ids, err := lane.Steer(l.asking(), harness.Prompt{Text: a.text()})
+			return l.queued(a, ids, err)
+		},
+	},
+	{
+		name: "follow-up", weight: 4, inRun: true, refused: unlessRunning,
+		do: func(l *life, lane *harness.Lane, a act) error {
+			ids, err := lane.FollowUp(l.asking(), harness.Prompt{Text: a.text()})
+			return l.queued(a, ids, err)
+		},
+	},
+	{
+		name: "next-run", weight: 2, inRun: true,
+		do: func(l *life, lane *harness.Lane, a act) error {
+			ids, err := lane.NextRun(l.asking(), harness.Prompt{Text: a.text()})
+			return l.queued(a, ids, err)
+		},
+	},
+	{
+		name: "append message", weight: 2, inRun: true, refused: unlessIdleOrRun,
+		do: func(l *life, lane *harness.Lane, a act) error {
+			id, err := lane.AppendMessage(l.asking(), &session.UserMessage{Content: session.TextContent(a.text()), Timestamp: l.s.clock.read()})
+			return l.queued(a, []pistore.ID{id}, err)
+		},
+	},
+	{
+		name: "append custom", weight: 2, inRun: true, refused: unlessIdleOrRun,
+		do: func(l *life, lane *harness.Lane, a act) error {
+			id, err := lane.AppendCustom(l.asking(), "note", pistore.QuoteJSON(a.text()))
+			return l.queued(a, []pistore.ID{id}, err)
+		},
+	},
+	{
+		name: "cancel queued", weight: 2, inRun: true,
+		do: func(l *life, lane *harness.Lane, a act) error {
+			waiting := l.s.oracle.waiting(a.lane)
+			if len(waiting) == 0 {
+				return nil
+			}
+			id := waiting[dice(l.s.program.seed, "cancel", a.n).IntN(len(waiting))]
+			l.s.oracle.cancel(id)
+			there, err := lane.CancelQueued(l.asking(), id)
+			l.s.oracle.cancel("")
+			if err == nil && !there {
+				l.s.find("queues", "%s waits on lane %s and cannot be cancelled", id, a.lane)
+			}
+			l.s.count("cancelled")
+			return err
+		},
+	},
+	{
 		name: "configure", weight: 2, inRun: true,
 		do: func(l *life, lane *harness.Lane, a act) error {
 			r := dice(l.s.program.seed, "configure", a.n)
@@ -53,6 +107,64 @@ var actKinds = []actKind{
 			return lane.SetConfiguration(l.asking(), c)
 		},
 	},
+}
+
+// unlessRunning: only an open run that was not asked to stop takes input.
+func unlessRunning(op *record) error {
+	if op == nil || op.meta.Intent.Kind != registers.KindRun || cancelled(op.state) {
+		return harness.ErrNoActiveRun
+	}
+	return nil
+}
+
+// unlessIdleOrRun: what has no inbox takes no writes.
+func unlessIdleOrRun(op *record) error {
+	if op != nil && op.meta.Intent.Kind != registers.KindRun {
+		return harness.ErrLaneBusy
+	}
+	return nil
+}
+
+// queued checks that what a call says to be durable is.
+func (l *life) queued(a act, ids []pistore.ID, err error) error {
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if !l.s.oracle.has(id) {
+			l.s.find("durability", "%s is accepted as %s, and nothing is durable under that id", a, id)
+		}
+	}
+	return nil
+}
+
+// has reports whether an id is queued or placed.
+func (o *oracle) has(id pistore.ID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, queued := o.cells[pistore.Address{Namespace: registers.PendingEntryNS, Key: string(id)}]
+	return queued || o.entries[id] != nil
+}
+
+// waiting returns what is queued on a lane and can be taken back.
+func (o *oracle) waiting(lane string) []pistore.ID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	state, _ := o.lane(lane)
+	ids := slices.Clone(state.PendingNextRun)
+	if op := o.openLocked(lane); op != nil {
+		if run, ok := op.state.(*registers.RunState); ok {
+			ids = slices.Concat(ids, run.Inbox.Steer, run.Inbox.FollowUp, run.Inbox.Writes)
+		}
+	}
+	return ids
+}
+
+// cancel says which queued entry a call is about to take back.
+func (o *oracle) cancel(id pistore.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.cancelling = id
 }
 
 func kindOf(a act) actKind {

@@ -71,6 +71,7 @@ func (l *life) start(r *rand.Rand) error {
 		Providers: provider.NewSet(newProvider(l)), Tools: set,
 		Configuration: registers.LaneConfiguration{Model: registers.ModelRef{Provider: providerName, ModelID: "large"}},
 		SystemPrompt:  "You are simulated.", ToolExecution: p.tools, RetryPolicy: p.retry,
+		SteeringMode: p.steering, FollowUpMode: p.followUp,
 		Drive: l.drive, OnEvent: l.onEvent,
 		Clock: l.s.clock.read, Sleep: l.sleep, Rand: rand.NewChaCha8(seed),
 	}
@@ -112,17 +113,18 @@ func (l *life) onEvent(ev harness.Event) {
 
 // sleep waits for a retry, which takes no time.
 func (l *life) sleep(ctx context.Context, until pistore.UnixMS) error {
-	l.s.oracle.slept(l.lane())
+	l.s.oracle.slept(l.lane(), until)
 	l.s.count("sleep")
 	return l.s.clock.sleep(ctx, until)
 }
 
 // slept counts the wait among the effects of an operation.
-func (o *oracle) slept(lane string) {
+func (o *oracle) slept(lane string, until pistore.UnixMS) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if op := o.openLocked(lane); op != nil {
 		op.effects++
+		op.slept = until
 	}
 }
 

@@ -57,6 +57,7 @@ type record struct {
 	resumes int  // how often
 	commits int  // of the drive
 	effects int  // that were executed
+	slept   pistore.UnixMS
 }
 
 // stepRecord is what is known of a step.

@@ -20,6 +20,8 @@ type program struct {
 	mishaps int // crashes, faults and the like
 	retry   registers.RetryPolicy
 	tools   registers.ToolExecution
+
+	steering, followUp registers.QueueMode
 }
 
 // act is something that is asked of a lane.
@@ -68,11 +70,13 @@ func newProgram(seed uint64) program {
 	if chance(r, 3) || p.mode == Drives && chance(r, 2) {
 		p.tools = registers.Sequential
 	}
+	modes := []registers.QueueMode{registers.OneAtATime, registers.All}
+	p.steering, p.followUp = modes[r.IntN(2)], modes[r.IntN(2)]
 	var weights []int
 	for _, k := range actKinds {
 		weights = append(weights, k.weight)
 	}
-	for n := range 3 + r.IntN(14) {
+	for n := range 3 + r.IntN(20) {
 		k := actKinds[weighted(r, weights)]
 		p.acts = append(p.acts, act{n: n + 1, kind: k.name, lane: p.lanes[r.IntN(len(p.lanes))]})
 	}

@@ -25,6 +25,8 @@ var rules = []rule{
 	{"invariant 13", judgeAcceptance},
 	{"invariant 14", judgeQueues},
 	{"invariant 14", judgeReserved},
+	{"queue order", judgeOrder},
+	{"queue order", judgeNextRun},
 	{"invariant 15", judgeTerminal},
 	{"invariant 16", judgeOverflow},
 	{"invariant 17", judgeAborted},
@@ -163,6 +165,60 @@ func judgeOrphans(c *commit) string {
 			at := pistore.Address{Namespace: registers.PendingEntryNS, Key: string(id)}
 			if !slices.Contains(after, id) && c.after(at) != "" {
 				return fmt.Sprintf("the queued %s is named no more, and its register stays", id)
+			}
+		}
+	}
+	return ""
+}
+
+// What waits is placed in the order in which it came, and of steering and
+// follow-ups no more at a time than the run's mode says.
+func judgeOrder(c *commit) string {
+	for _, ch := range c.ops {
+		run, ok := ch.before.(*registers.RunState)
+		if !ok {
+			continue
+		}
+		for _, q := range []struct {
+			name string
+			ids  []pistore.ID
+			mode registers.QueueMode
+		}{
+			{"writes", run.Inbox.Writes, registers.All},
+			{"steering", run.Inbox.Steer, run.Settings.SteeringMode},
+			{"follow-ups", run.Inbox.FollowUp, run.Settings.FollowUpMode},
+		} {
+			n := 0
+			for n < len(q.ids) && c.inserted(q.ids[n]) != nil {
+				n++
+			}
+			for _, id := range q.ids[n:] {
+				if c.inserted(id) != nil {
+					return fmt.Sprintf("of the %s, %s is placed before its turn", q.name, id)
+				}
+			}
+			if q.mode == registers.OneAtATime && n > 1 || q.mode == registers.All && 0 < n && n < len(q.ids) {
+				return fmt.Sprintf("of the %s, %d of %d are placed in mode %s", q.name, n, len(q.ids), q.mode)
+			}
+		}
+	}
+	return ""
+}
+
+// A run starts with everything that waited for it, in order, and then with its
+// prompt.
+func judgeNextRun(c *commit) string {
+	for _, ch := range c.ops {
+		if ch.before != nil || ch.after == nil {
+			continue
+		}
+		if _, ok := ch.after.(*registers.RunState); !ok {
+			continue
+		}
+		before, _ := registers.DecodeLaneState(c.before(pistore.Address{Namespace: registers.LaneStateNS, Key: ch.lane}))
+		for i, id := range before.PendingNextRun {
+			if i >= len(c.entries) || c.entries[i].ID != id {
+				return fmt.Sprintf("the run %s does not start with %s, which waited for it", ch.id, id)
 			}
 		}
 	}
@@ -406,8 +462,8 @@ func judgeDelay(c *commit) string {
 			continue
 		}
 		wait, ok := run.Phase.(*registers.AssistantRetryWait)
-		if p := pendingOf(ch.after); ok && p != nil && c.o.clock.read() < wait.NotBefore {
-			return fmt.Sprintf("attempt %d is announced %d ms early", p.attempt, wait.NotBefore-c.o.clock.read())
+		if p := pendingOf(ch.after); ok && p != nil && ch.record.slept < wait.NotBefore {
+			return fmt.Sprintf("attempt %d is announced %d ms early", p.attempt, wait.NotBefore-ch.record.slept)
 		}
 	}
 	return ""
