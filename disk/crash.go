@@ -23,6 +23,43 @@ func (m *Memory) Crash(rng *rand.Rand) *Memory {
 	return after
 }
 
+// Die returns the file system as the death of all its users leaves it: everything
+// that was written is there, synced or not as it was, and nobody has a file open
+// or locked. The file system itself is left to those who do not know yet.
+func (m *Memory) Die() *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	after := &Memory{last: m.last}
+	after.root = m.root.inherit(map[*node]*node{})
+	return after
+}
+
+// inherit copies a node and what it holds, or held.
+func (n *node) inherit(known map[*node]*node) *node {
+	if left := known[n]; left != nil {
+		return left
+	}
+	left := &node{inode: n.inode, mode: n.mode, data: slices.Clone(n.data), durable: slices.Clone(n.durable)}
+	known[n] = left
+	if n.names == nil {
+		return left
+	}
+	left.names, left.durableNames, left.lock = map[string]*node{}, map[string]*node{}, make(chan struct{}, 1)
+	for name, held := range n.names {
+		left.names[name] = held.inherit(known)
+	}
+	for name, held := range n.durableNames {
+		left.durableNames[name] = held.inherit(known)
+	}
+	for _, c := range n.pending {
+		if c.node != nil {
+			c.node = c.node.inherit(known)
+		}
+		left.pending = append(left.pending, c)
+	}
+	return left
+}
+
 // survive returns what is left of a node. One file of several names is one file
 // still.
 func (m *Memory) survive(n *node, rng *rand.Rand, known map[*node]*node) *node {

@@ -116,3 +116,37 @@ func TestCrashReplays(t *testing.T) {
 		}
 	}
 }
+
+// TestDie keeps everything but the locks, and what a later power cut may take.
+func TestDie(t *testing.T) {
+	m := NewMemory()
+	check(t, m.Mkdir("d"))
+	f, err := m.Open("d/a", Create)
+	check(t, err)
+	check(t, f.Lock())
+	put(t, f, "synced")
+	check(t, f.Sync())
+	put(t, f, ", not synced")
+	check(t, m.Link("d/a", "b"))
+	after := m.Die()
+	put(t, f, ", too late")
+	lost, gone := false, false
+	for _, name := range []string{"d/a", "b"} {
+		left, err := after.Open(name, Append)
+		check(t, err)
+		if got := text(t, left); got != "synced, not synced" {
+			t.Errorf("%s: content %q", name, got)
+		}
+		check(t, left.Lock())
+		check(t, left.Close())
+	}
+	for seed := range uint64(crashes) {
+		left, err := crashed(after, seed).Open("b", Read)
+		if gone = gone || err != nil; err == nil {
+			lost = lost || text(t, left) == "synced"
+		}
+	}
+	if !lost || !gone {
+		t.Errorf("a power cut took the content %t, the name %t, and may take both", lost, gone)
+	}
+}

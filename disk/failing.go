@@ -190,10 +190,14 @@ func (f *Failing) LockDir(dir string) (io.Closer, error) {
 	return lock, err
 }
 
+// failingFile is an open file. One whose sync has failed is synced no more: the
+// system may have given up what it was to write, and later calls say yes to what
+// is not there.
 type failingFile struct {
 	File
-	fs   *Failing
-	name string
+	fs     *Failing
+	name   string
+	gaveUp bool
 }
 
 func (f *failingFile) ReadAt(p []byte, at int64) (n int, err error) {
@@ -216,9 +220,22 @@ func (f *failingFile) Write(p []byte) (int, error) {
 	return n, &fs.PathError{Op: string(OpWrite), Path: f.name, Err: v.Err}
 }
 
-func (f *failingFile) Sync() error     { return f.fs.do(OpSync, f.name, f.File.Sync) }
-func (f *failingFile) SyncData() error { return f.fs.do(OpSyncData, f.name, f.File.SyncData) }
+func (f *failingFile) Sync() error     { return f.sync(OpSync, f.File.Sync) }
+func (f *failingFile) SyncData() error { return f.sync(OpSyncData, f.File.SyncData) }
 func (f *failingFile) Lock() error     { return f.fs.do(OpLock, f.name, f.File.Lock) }
+
+func (f *failingFile) sync(kind Kind, call func() error) error {
+	refused := true
+	err := f.fs.do(kind, f.name, func() error {
+		refused = false
+		if f.gaveUp {
+			return nil
+		}
+		return call()
+	})
+	f.gaveUp = f.gaveUp || err != nil && refused
+	return err
+}
 
 func (f *failingFile) Truncate(size int64) error {
 	return f.fs.do(OpTruncate, f.name, func() error { return f.File.Truncate(size) })

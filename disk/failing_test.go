@@ -101,3 +101,27 @@ func TestFailingWithEffect(t *testing.T) {
 		t.Errorf("%d calls", f.Calls())
 	}
 }
+
+// TestFailedSyncIsNotMadeUpFor syncs again after a failure: it is told that all is
+// well, and it is not.
+func TestFailedSyncIsNotMadeUpFor(t *testing.T) {
+	m := NewMemory()
+	f := NewFailing(m)
+	file, err := f.Open("a", Create)
+	check(t, err)
+	check(t, m.SyncDir("/"))
+	put(t, file, "text")
+	f.Rule(Nth(OpSyncData, 0, Verdict{Err: errTest}))
+	want(t, "the sync", file.SyncData(), errTest)
+	check(t, file.SyncData())
+	check(t, file.Sync())
+	lost := false
+	for seed := range uint64(crashes) {
+		left, err := crashed(m, seed).Open("a", Read)
+		check(t, err)
+		lost = lost || text(t, left) != "text"
+	}
+	if !lost {
+		t.Error("a sync that was tried again kept what the first had given up")
+	}
+}

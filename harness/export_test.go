@@ -40,6 +40,17 @@ var faulty = map[string]func(planner) planner{
 			return act
 		}, apply: m.apply}
 	},
+	"forgets the inbox": func(m planner) planner {
+		return planner{next: func(p *position, env *environment) action {
+			if run, ok := p.operationState().(*registers.RunState); ok && len(run.Inbox.Writes) == 0 {
+				q, op, blind := *p, *p.op, *run
+				blind.Inbox = registers.Inbox{}
+				op.state, q.op = &blind, &op
+				return m.next(&q, env)
+			}
+			return m.next(p, env)
+		}, apply: m.apply}
+	},
 	"resets the retry count": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
 		q := m.apply(p, ev, env, ids, c)
 		if _, ok := ev.(resumed); ok && q.op != nil {

@@ -8,20 +8,21 @@ type mishap struct {
 	name   string
 	weight int
 	disk   bool // only over a backend with one
+	power  bool // only where the store outlives it
 	do     func(*simulation)
 }
 
 var mishaps = []mishap{
-	{"crash", 5, false, func(s *simulation) { s.crash(false) }},
-	{"power cut", 2, true, func(s *simulation) { s.crash(true) }},
-	{"close", 2, false, func(s *simulation) {
+	{"crash", 5, false, false, func(s *simulation) { s.crash(false) }},
+	{"power cut", 2, true, true, func(s *simulation) { s.crash(true) }},
+	{"close", 2, false, false, func(s *simulation) {
 		s.life.close()
 		s.reap(s.place.close)
 	}},
-	{"failing commit", 2, false, func(s *simulation) { s.life.guard.arm(beforeFault) }},
-	{"commit in doubt", 2, false, func(s *simulation) { s.life.guard.arm(afterFault) }},
-	{"failing disk", 2, true, func(s *simulation) { s.place.fail(s.rng) }},
-	{"clock jump", 1, false, func(s *simulation) { s.clock.jump(pistore.UnixMS(s.rng.Int64N(200_000) - 100_000)) }},
+	{"failing commit", 2, false, false, func(s *simulation) { s.life.guard.arm(beforeFault) }},
+	{"commit in doubt", 2, false, false, func(s *simulation) { s.life.guard.arm(afterFault) }},
+	{"failing disk", 2, true, false, func(s *simulation) { s.place.fail(s.rng) }},
+	{"clock jump", 1, false, false, func(s *simulation) { s.clock.jump(pistore.UnixMS(s.rng.Int64N(200_000) - 100_000)) }},
 }
 
 // Happenings names what [Counts] must hold after enough seeds, over a backend

@@ -128,7 +128,7 @@ func (s *simulation) moves() []move {
 	stuck := len(moves) == 0 && slices.ContainsFunc(s.lanesHere(), l.isHung)
 	if s.mishaps > 0 || stuck {
 		for _, m := range mishaps {
-			if !m.disk || s.place.fail != nil {
+			if (!m.disk || s.place.fail != nil) && (!m.power || s.place.losesPower) {
 				add(m.weight, func() {
 					s.mishaps--
 					s.mishapN++
