@@ -169,6 +169,10 @@ func stepOf(ph registers.Phase) pistore.ID {
 		return ph.Context.StepID
 	case *registers.Tools:
 		return ph.StepID
+	case *registers.DeferredSuspended:
+		return ph.StepID
+	case *registers.DeferredPending:
+		return ph.StepID
 	default:
 		return ""
 	}

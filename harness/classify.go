@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"pistore"
+	"pistore/provider"
 	"pistore/registers"
 	"pistore/session"
 )
@@ -16,6 +17,7 @@ const (
 	classStop      class = iota // stop, or length without calls
 	classTools                  // tool calls to execute
 	classCutTools               // length with calls: none is executed
+	classDeferred               // the response comes later
 	classRetryable              // an error that another attempt may not meet
 	classOverflow               // more context than the model takes
 	classError                  // any other error
@@ -29,6 +31,8 @@ func classify(ev responded, pend *registers.AssistantPending) class {
 	switch {
 	case overflowed(ev, pend):
 		return classOverflow
+	case msg.StopReason == session.StopDeferred && provider.ValidHandle(msg.Deferred, pend.Context.Configuration.Model):
+		return classDeferred
 	case msg.StopReason == session.StopError && ev.retryable:
 		return classRetryable
 	case msg.StopReason == session.StopError:
@@ -41,7 +45,7 @@ func classify(ev responded, pend *registers.AssistantPending) class {
 		return classTools
 	case msg.StopReason == session.StopStop || msg.StopReason == session.StopLength:
 		return classStop
-	default: // aborted that nobody asked for, deferred, tool use without calls
+	default: // aborted that nobody asked for, an invalid handle, tool use without calls
 		return classUnusable
 	}
 }

@@ -137,6 +137,8 @@ func (d *drive) loop() {
 		switch act := act.(type) {
 		case effectRequest:
 			ev, ok = d.request()
+		case effectPoll:
+			ev, ok = d.poll()
 		case effectTools:
 			ev, ok = d.tools(act)
 		case effectHook:

@@ -22,6 +22,10 @@ const (
 	// SuspendUnsupported: the operation is in a state that this harness does
 	// not execute; it is left as it is.
 	SuspendUnsupported SuspendReason = "unsupported"
+	// SuspendDeferred: the provider settles the response later; each Resume asks
+	// it once. The detail is the id of the provider's handle, which the newest
+	// entry holds, with the wait that it asks for.
+	SuspendDeferred SuspendReason = "deferred"
 	// SuspendChanged: another owner changed the operation.
 	SuspendChanged SuspendReason = "changed_elsewhere"
 )

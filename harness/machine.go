@@ -126,6 +126,10 @@ func next(p *position, env *environment) action {
 		return effectSleep{ph.NotBefore}
 	case *registers.Tools:
 		return nextOfBatch(p.op, ph, env)
+	case *registers.DeferredSuspended:
+		return unlessUnpollable(env, ph.Configuration, suspend{SuspendDeferred, p.op.handle.ID})
+	case *registers.DeferredPending:
+		return unlessUnpollable(env, ph.Configuration, effectPoll{})
 	case *registers.FailureDrain:
 		return nextOfDrain(p.op.run())
 	default:
@@ -143,11 +147,8 @@ func beyond(op *operation) string {
 	if op.meta.RequestID != "" {
 		return "request"
 	}
-	switch run.Phase.(type) {
-	case *registers.RunCompaction:
+	if _, compaction := run.Phase.(*registers.RunCompaction); compaction {
 		return "compaction within a run"
-	case *registers.DeferredSuspended, *registers.DeferredPending:
-		return "deferred response"
 	}
 	if run.Control.CancelRequested {
 		return "cancelled run"
@@ -254,6 +255,8 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 		return applyIntend(p, ev.outputLimit, env, m)
 	case responded:
 		return applyResponse(p, ev, m, c)
+	case polled:
+		return applyPolled(p, ev, m, c)
 	case due:
 		return applyDue(p)
 	case clearCall:

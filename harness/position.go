@@ -42,6 +42,7 @@ type operation struct {
 	args  map[int]pistore.JSON // effective arguments of the batch's started calls, by index
 	// output is what restore found of the output of calls that were interrupted.
 	output map[int]registers.ToolOutput
+	handle *session.DeferredHandle // the newest of a deferred response
 }
 
 // environment is what the machine may know of the process around it. Everything
@@ -185,5 +186,6 @@ func (p *position) withPhase(ph registers.Phase) *position {
 		if _, tools := ph.(*registers.Tools); !tools {
 			op.batch, op.args, op.output = nil, nil, nil
 		}
+		op.handle = nil // withHandle sets it
 	})
 }

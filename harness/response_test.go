@@ -118,7 +118,7 @@ func TestResponseRows(t *testing.T) {
 			code: "provider_error", message: "stop reason aborted",
 		},
 		{
-			name: "deferred", turns: faux.Turns(faux.Step{Deferred: &session.DeferredHandle{Provider: "faux", ModelID: "faux-1", API: "faux", ID: "d"}}),
+			name: "deferred with an invalid handle", turns: faux.Turns(faux.Step{Deferred: &session.DeferredHandle{Provider: "faux", ModelID: "faux-2", API: "faux", ID: "d"}}),
 			want: []string{"entry assistant error; lane.leaf; " + ends("failed ")},
 			code: "provider_error", message: "stop reason deferred",
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"pistore"
+	"pistore/provider"
 	"pistore/registers"
 	"pistore/session"
 )
@@ -107,7 +108,36 @@ func (h *Harness) restoreNamed(ctx context.Context, p *position) error {
 	if err := h.restoreQueued(p, found); err != nil || p.op == nil {
 		return err
 	}
+	if err := h.restoreHandle(p, entries); err != nil {
+		return err
+	}
 	return h.restoreBatch(p, entries, found)
+}
+
+// restoreHandle brings back the handle of a deferred response, which the entry
+// that the state names holds.
+func (h *Harness) restoreHandle(p *position, entries map[pistore.ID]pistore.Entry) error {
+	var source pistore.ID
+	var model registers.ModelRef
+	switch ph := p.op.phase().(type) {
+	case *registers.DeferredSuspended:
+		source, model = ph.SourceEntryID, ph.Configuration.Model
+	case *registers.DeferredPending:
+		source, model = ph.SourceEntryID, ph.Configuration.Model
+	default:
+		return nil
+	}
+	at := pistore.Address{Namespace: registers.OpStateNS, Key: string(p.op.meta.OperationID)}
+	msg, err := session.EntryMessage(entries[source])
+	if err != nil {
+		return h.corrupt(at, 21, fmt.Sprintf("entry %s: %v", source, err))
+	}
+	response, ok := msg.(*session.AssistantMessage)
+	if !ok || !provider.ValidHandle(response.Deferred, model) {
+		return h.corrupt(at, 21, fmt.Sprintf("entry %s holds no handle of %s/%s, and a deferred response names it", source, model.Provider, model.ModelID))
+	}
+	p.op.handle = response.Deferred
+	return nil
 }
 
 // restoreQueued brings back the content of what waits for its place.

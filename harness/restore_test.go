@@ -183,7 +183,6 @@ func TestUnsupportedStatesAreLeftAlone(t *testing.T) {
 	pending, batch, checkpoint := stoppedAt(t, "assistant effect_pending"), stoppedAt(t, "tools"), stoppedAt(t, "checkpoint")
 	leaf := checkpoint[1].(pistore.Entry).ID
 	summary := registers.Summary{SummaryID: "T1"}
-	configuration := registers.LaneConfiguration{Model: registers.ModelRef{Provider: "faux", ModelID: "faux-1"}, ThinkingLevel: "off"}
 	set := func(rows []pistore.Row, change func(*registers.RunState)) []pistore.Row {
 		return edited(rows, registers.OpStateNS, func(r pistore.Register) pistore.JSON {
 			run := *openRun(t, rows)
@@ -219,13 +218,6 @@ func TestUnsupportedStatesAreLeftAlone(t *testing.T) {
 		"a compaction within a run": prepared(set(checkpoint, func(s *registers.RunState) {
 			s.Phase = &registers.RunCompaction{Reason: registers.ReasonThreshold, Summary: summary, ResumeAfter: *s.Phase.(*registers.Checkpoint)}
 		})),
-		"a deferred response": set(checkpoint, func(s *registers.RunState) {
-			s.Phase = &registers.DeferredSuspended{StepID: "S1", SourceEntryID: leaf, Configuration: configuration, StreamOptions: "{}"}
-		}),
-		"a deferred response being polled": set(checkpoint, func(s *registers.RunState) {
-			s.Phase = &registers.DeferredPending{StepID: "S1", SourceEntryID: leaf, Poll: 1, Configuration: configuration, StreamOptions: "{}",
-				ResponseEntryID: "R", UsageID: "U"}
-		}),
 		"a compaction": prepared(other(checkpoint, registers.KindCompaction, &registers.CompactionState{Summary: summary})),
 		"a navigation": other(checkpoint, registers.KindNavigation, &registers.NavigationState{TargetID: leaf}),
 		"a run that a request asked for": edited(pending, registers.OpMetaNS, func(r pistore.Register) pistore.JSON {

@@ -69,6 +69,8 @@ func applyResumed(p *position, env *environment, m mint, c *change) *position {
 	switch ph := p.op.phase().(type) {
 	case *registers.AssistantPending:
 		return recoverRequest(p, ph, m, c)
+	case *registers.DeferredSuspended, *registers.DeferredPending:
+		return resumeDeferred(p, env, m, c)
 	case *registers.Tools:
 		for i, call := range ph.Calls {
 			if call.Status == registers.CallEffectPending && !replayable(call, p.op.batch[i].Name, env) {

@@ -58,14 +58,10 @@ func applyResponse(p *position, ev responded, m mint, c *change) *position {
 	p = settle(p, pend, &msg, c)
 	calls := msg.ToolCalls()
 	switch class {
-	case classTools:
-		return planBatch(p, pend, calls, m)
-	case classCutTools:
-		p = planBatch(p, pend, calls, m)
-		for i := range calls {
-			p = applyToolSettled(p, i, errorResult(cutCallText), m, c)
-		}
-		return p
+	case classTools, classCutTools, classStop:
+		return goOn(p, pend, class, calls, m, c)
+	case classDeferred:
+		return applyDeferred(p, pend, *msg.Deferred)
 	case classRetryable:
 		if pend.Attempt < pend.Context.RetryPolicy.MaxAttempts {
 			return applyRetry(p, pend, ev, m, c)
@@ -75,6 +71,22 @@ func applyResponse(p *position, ev responded, m mint, c *change) *position {
 		return drain(p, pend, "context_overflow", msg.ErrorMessage, c)
 	case classError, classUnusable:
 		return drain(p, pend, "provider_error", msg.ErrorMessage, c)
+	default:
+		panic(fmt.Sprintf("harness: class %d", class))
+	}
+}
+
+// goOn leads on from a response that is whole.
+func goOn(p *position, pend *registers.AssistantPending, class class, calls []session.ToolCall, m mint, c *change) *position {
+	switch class {
+	case classTools:
+		return planBatch(p, pend, calls, m)
+	case classCutTools:
+		p = planBatch(p, pend, calls, m)
+		for i := range calls {
+			p = applyToolSettled(p, i, errorResult(cutCallText), m, c)
+		}
+		return p
 	case classStop:
 		c.tell(TurnEnd{p.about(pend.Context.StepID)})
 		return p.withPhase(&registers.Checkpoint{
@@ -92,10 +104,14 @@ const cutCallText = "This call was not executed: the response that holds it reac
 func settle(p *position, pend *registers.AssistantPending, msg *session.AssistantMessage, c *change) *position {
 	p = c.placeMessage(p, pend.ResponseEntryID, msg)
 	model := pend.Context.Configuration.Model
+	purpose := "assistant"
+	if _, poll := p.op.phase().(*registers.DeferredPending); poll {
+		purpose = "deferred"
+	}
 	c.content = append(c.content, pistore.InsertUsage{
 		ID: pend.UsageID, EntryID: pend.ResponseEntryID, Usage: msg.Usage,
 		Details: usageDetails{
-			Lane: p.lane, OperationID: p.op.meta.OperationID, Purpose: "assistant",
+			Lane: p.lane, OperationID: p.op.meta.OperationID, Purpose: purpose,
 			Provider: model.Provider, ModelID: model.ModelID,
 		}.encode(),
 	})

@@ -167,6 +167,10 @@ func outlinePhase(ph registers.Phase) string {
 			calls = append(calls, strings.TrimSpace(string(c.Status)+" "+string(c.Replay)))
 		}
 		return "tools [" + strings.Join(calls, ", ") + "]"
+	case *registers.DeferredSuspended:
+		return fmt.Sprintf("deferred suspended poll %d", ph.Poll)
+	case *registers.DeferredPending:
+		return fmt.Sprintf("deferred effect_pending poll %d", ph.Poll)
 	default:
 		return fmt.Sprintf("%T", ph)
 	}

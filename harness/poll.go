@@ -1,0 +1,57 @@
+package harness
+
+import (
+	"fmt"
+
+	"pistore"
+	"pistore/provider"
+	"pistore/registers"
+	"pistore/session"
+)
+
+// poll asks the provider for a deferred response, as the run's state announces.
+func (d *drive) poll() (event, bool) {
+	p := d.at
+	pend := p.op.phase().(*registers.DeferredPending)
+	about := p.about(pend.StepID)
+	t := d.l.gate.announce(EffectRequest, d.l.name, func() pistore.JSON {
+		return describe(map[string]any{
+			"model": pend.Configuration.Model, "poll": pend.Poll, "handle": p.op.handle.ID, "responseEntryId": pend.ResponseEntryID,
+		})
+	})
+	if d.l.gate.pass(d.ctx, t) != nil {
+		return nil, false
+	}
+	d.l.emit(MessageStart{about, pend.ResponseEntryID, pend.Poll})
+	req := provider.Request{
+		Model: pend.Configuration.Model, ThinkingLevel: pend.Configuration.ThinkingLevel, Options: pend.StreamOptions, Attempt: pend.Poll,
+	}
+	resp := d.callPoll(about, pend, req, *p.op.handle)
+	if d.ctx.Err() != nil {
+		return nil, false // closed: the poll stays in flight
+	}
+	ev := settledResponse(resp, req, d.h.clock.Read())
+	var ok bool
+	if ev.message, ok = d.afterResponse(about, pend.ResponseEntryID, ev.message); !ok {
+		return nil, false
+	}
+	d.l.emit(MessageEnd{about, pend.ResponseEntryID, ev.message})
+	return polled{ev}, true
+}
+
+// callPoll calls the provider; a panic in it is an error response.
+func (d *drive) callPoll(about About, pend *registers.DeferredPending, req provider.Request, handle session.DeferredHandle) (resp provider.Response) {
+	name := "provider " + req.Model.Provider
+	defer d.h.handler(name)()
+	ctx, end := d.l.begin(d.trail.ctx, Span{Kind: SpanRequest, About: about, Model: req.Model, Attempt: pend.Poll, EntryID: pend.ResponseEntryID})
+	defer func() { end(endOfResponse(resp.Message)) }()
+	deferrer, ok := d.h.env.deferrer(req.Model)
+	if !ok { // the machine asks for no poll then
+		panic(fmt.Sprintf("harness: provider %s cannot be polled", req.Model.Provider))
+	}
+	if err := apart(func() { resp = deferrer.Poll(ctx, req, handle) }); err != nil {
+		d.l.emit(HandlerError{about, name, err})
+		resp = provider.Response{Message: provider.Empty(req, "", session.StopError, "The provider failed: "+err.Error())}
+	}
+	return resp
+}
