@@ -154,11 +154,19 @@ func sameState(a, b registers.LaneState) bool {
 // capturedConfiguration reports whether a step began between two positions of
 // one operation, and with it the lane's configuration was read.
 func capturedConfiguration(from, to *operation) bool {
-	step := stepOf(to.phase())
-	return step != "" && step != stepOf(from.phase())
+	step := capturedStep(to)
+	return step != "" && step != capturedStep(from)
 }
 
-// stepOf is the step that a phase belongs to, or empty.
+// capturedStep is the step, of a turn or a summary, that an operation stands in.
+func capturedStep(op *operation) pistore.ID {
+	if sum := registers.SummaryOf(op.state); sum != nil && sum.Generating != nil {
+		return sum.Generating.Context.StepID
+	}
+	return stepOf(op.phase())
+}
+
+// stepOf is the turn that a phase belongs to, or empty.
 func stepOf(ph registers.Phase) pistore.ID {
 	switch ph := ph.(type) {
 	case *registers.AssistantReady:

@@ -139,6 +139,8 @@ func (d *drive) loop() {
 			ev, ok = d.request()
 		case effectPoll:
 			ev, ok = d.poll()
+		case effectSummary:
+			ev, ok = d.summarize()
 		case effectTools:
 			ev, ok = d.tools(act)
 		case effectHook:
@@ -344,24 +346,48 @@ func (d *drive) request() (event, bool) {
 	return ev, true
 }
 
-// stream calls the provider; a panic in it is an error response.
-func (d *drive) stream(about About, pend *registers.AssistantPending, req provider.Request) (resp provider.Response) {
-	name := "provider " + req.Model.Provider
-	defer d.h.handler(name)()
+// stream makes a request and tells how its response grows.
+func (d *drive) stream(about About, pend *registers.AssistantPending, req provider.Request) provider.Response {
 	updates := &reports{d: d}
 	defer updates.end()
-	ctx, end := d.l.begin(d.trail.ctx, Span{Kind: SpanRequest, About: about, Model: req.Model, Attempt: pend.Attempt, EntryID: pend.ResponseEntryID})
+	span := Span{Kind: SpanRequest, About: about, Model: req.Model, Attempt: pend.Attempt, EntryID: pend.ResponseEntryID}
+	return d.ask(span, req, func(delta provider.Delta) { updates.emit(MessageUpdate{about, pend.ResponseEntryID, delta}) })
+}
+
+// ask calls the provider; a panic in it is an error response.
+func (d *drive) ask(span Span, req provider.Request, deltas func(provider.Delta)) (resp provider.Response) {
+	name := "provider " + req.Model.Provider
+	defer d.h.handler(name)()
+	ctx, end := d.l.begin(d.trail.ctx, span)
 	defer func() { end(endOfResponse(resp.Message)) }()
-	err := apart(func() {
-		resp = d.h.env.providers[req.Model.Provider].Stream(ctx, req, func(delta provider.Delta) {
-			updates.emit(MessageUpdate{about, pend.ResponseEntryID, delta})
-		})
-	})
+	err := apart(func() { resp = d.h.env.providers[req.Model.Provider].Stream(ctx, req, deltas) })
 	if err != nil {
-		d.l.emit(HandlerError{about, name, err})
+		d.l.emit(HandlerError{span.About, name, err})
 		resp = provider.Response{Message: provider.Empty(req, "", session.StopError, "The provider failed: "+err.Error())}
 	}
 	return resp
+}
+
+// summarize makes the request that a summary's state announces.
+func (d *drive) summarize() (event, bool) {
+	p := d.at
+	g := registers.SummaryOf(p.op.state).Generating
+	pend := g.Generation.(*registers.GenerationPending)
+	about := p.about("")
+	t := d.l.gate.announce(EffectRequest, d.l.name, func() pistore.JSON { return describeSummary(g, pend) })
+	if d.l.gate.pass(d.ctx, t) != nil {
+		return nil, false
+	}
+	if pend.Attempt > 1 && pend.Request.Index == 0 {
+		d.l.emit(RetryStart{about, pend.Attempt})
+	}
+	req := summaryRequest(p, &d.h.env)
+	span := Span{Kind: SpanRequest, About: about, Model: req.Model, Attempt: pend.Attempt, EntryID: g.ResultEntryID}
+	resp := d.ask(span, req, nil)
+	if d.ctx.Err() != nil {
+		return nil, false // closed: the attempt stays in flight
+	}
+	return summaryResponded{settledResponse(resp, req, d.h.clock.Read())}, true
 }
 
 // reports are what application code tells while it runs. Behind its end, and

@@ -13,6 +13,13 @@ var (
 	ErrMissingIdentities = errors.New("missing identities")
 	// ErrNothingToResume: the lane has no suspended operation.
 	ErrNothingToResume = errors.New("nothing to resume")
+	// ErrNothingToCompact: the conversation of the lane is as short as a
+	// compaction would leave it.
+	ErrNothingToCompact = errors.New("nothing to compact")
+	// ErrUnknownTarget: there is no entry of that id to navigate to.
+	ErrUnknownTarget = errors.New("unknown target")
+	// ErrInvalidNavigation: a navigation to nowhere, or to where the lane stands.
+	ErrInvalidNavigation = errors.New("invalid navigation")
 	// ErrInvalidMessage: a prompt without content, or with a message that no
 	// prompt may hold.
 	ErrInvalidMessage = errors.New("invalid message")

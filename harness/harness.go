@@ -49,6 +49,8 @@ type Options struct {
 	FollowUpMode registers.QueueMode
 	// RetryPolicy is captured by each step: 4 attempts from 2,000 ms unless set.
 	RetryPolicy registers.RetryPolicy
+	// Compaction says when a run compacts its context, and how far.
+	Compaction Compaction
 	// StreamOptions, a JSON object, is captured by each step for the provider.
 	StreamOptions pistore.JSON
 	// Hooks are awaited calls into the application.
@@ -71,6 +73,34 @@ type Options struct {
 	Clock pistore.Clock
 	Rand  io.Reader
 	Sleep func(ctx context.Context, until pistore.UnixMS) error
+}
+
+// Compaction is how a context is kept small. A compaction replaces the older
+// part of a conversation, for the model, by a summary.
+type Compaction struct {
+	// ByHand leaves it to [Lane.Compact]: a run neither compacts when its context
+	// fills up nor when a provider finds it too large.
+	ByHand bool
+	// ReserveTokens is what of a model's context window is to stay free: a
+	// context that is larger is compacted. 0: 16,384; at most half of the window.
+	ReserveTokens int64
+	// KeepRecentTokens is how much of the newest part stays as it is. 0: 20,000;
+	// at most half of what the reserve leaves.
+	KeepRecentTokens int64
+}
+
+func (o Compaction) settings() (registers.CompactionSettings, error) {
+	s := registers.CompactionSettings{Enabled: !o.ByHand, ReserveTokens: o.ReserveTokens, KeepRecentTokens: o.KeepRecentTokens}
+	if s.ReserveTokens == 0 {
+		s.ReserveTokens = 16384
+	}
+	if s.KeepRecentTokens == 0 {
+		s.KeepRecentTokens = 20000
+	}
+	if s.ReserveTokens != storable(s.ReserveTokens) || s.KeepRecentTokens != storable(s.KeepRecentTokens) {
+		return s, fmt.Errorf("%w: compaction with a reserve of %d and %d kept tokens", pistore.ErrInvalid, s.ReserveTokens, s.KeepRecentTokens)
+	}
+	return s, nil
 }
 
 // Harness runs the lanes of one session. It is safe for concurrent use.
@@ -135,10 +165,13 @@ func newEnvironment(o Options) (environment, error) {
 		retryPolicy: o.RetryPolicy, streamOptions: "{}", projectors: o.Projectors,
 		hooks: o.Hooks.own(),
 		settings: registers.Settings{
-			Compaction:   registers.CompactionSettings{Enabled: true, ReserveTokens: 16384, KeepRecentTokens: 20000},
 			SteeringMode: o.SteeringMode, FollowUpMode: o.FollowUpMode,
 			ToolExecution: o.ToolExecution,
 		},
+	}
+	var err error
+	if env.settings.Compaction, err = o.Compaction.settings(); err != nil {
+		return env, err
 	}
 	if o.SystemPrompt != "" {
 		env.system = session.TextContent(o.SystemPrompt)

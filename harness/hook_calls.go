@@ -23,6 +23,10 @@ func (h *Hooks) has(name HookName) bool {
 		return len(h.BeforeTool) > 0
 	case HookBeforeRunEnd:
 		return len(h.BeforeRunEnd) > 0
+	case HookBeforeCompaction:
+		return len(h.BeforeCompaction) > 0
+	case HookBeforeNavigation:
+		return len(h.BeforeNavigation) > 0
 	default:
 		panic("harness: the machine does not ask hook " + string(name))
 	}
@@ -185,6 +189,10 @@ func (d *drive) hook(name HookName) (event, bool) {
 		return d.beforeRequest()
 	case HookBeforeRunEnd:
 		return d.beforeRunEnd()
+	case HookBeforeCompaction:
+		return d.beforeSummary(name, d.h.hooks.BeforeCompaction)
+	case HookBeforeNavigation:
+		return d.beforeSummary(name, d.h.hooks.BeforeNavigation)
 	default:
 		panic("harness: hook " + string(name))
 	}

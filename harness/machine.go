@@ -115,6 +115,12 @@ func next(p *position, env *environment) action {
 	if reason := beyond(p.op); reason != "" {
 		return suspend{SuspendUnsupported, reason}
 	}
+	switch s := p.op.state.(type) {
+	case *registers.CompactionState:
+		return nextOfSummary(p, env)
+	case *registers.NavigationState:
+		return nextOfNavigation(p, s, env)
+	}
 	switch ph := p.op.phase().(type) {
 	case *registers.Checkpoint:
 		return nextAtCheckpoint(p, ph, env)
@@ -130,6 +136,8 @@ func next(p *position, env *environment) action {
 		return unlessUnpollable(env, ph.Configuration, suspend{SuspendDeferred, p.op.handle.ID})
 	case *registers.DeferredPending:
 		return unlessUnpollable(env, ph.Configuration, effectPoll{})
+	case *registers.RunCompaction:
+		return nextOfSummary(p, env)
 	case *registers.FailureDrain:
 		return nextOfDrain(p.op.run())
 	default:
@@ -140,15 +148,12 @@ func next(p *position, env *environment) action {
 // beyond names what this harness does not execute, or is empty. Such a state
 // stays as it is.
 func beyond(op *operation) string {
-	run, ok := op.state.(*registers.RunState)
-	if !ok {
-		return string(registers.KindOf(op.state))
-	}
 	if op.meta.RequestID != "" {
 		return "request"
 	}
-	if _, compaction := run.Phase.(*registers.RunCompaction); compaction {
-		return "compaction within a run"
+	run, ok := op.state.(*registers.RunState)
+	if !ok {
+		return ""
 	}
 	if run.Control.CancelRequested {
 		return "cancelled run"
@@ -254,11 +259,25 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 	case requestPlanned:
 		return applyIntend(p, ev.outputLimit, env, m)
 	case responded:
-		return applyResponse(p, ev, m, c)
+		return applyResponse(p, ev, env, m, c)
 	case polled:
 		return applyPolled(p, ev, m, c)
 	case due:
 		return applyDue(p)
+	case beginThreshold:
+		return applyThreshold(p, env, m, c)
+	case chooseModel:
+		return applyChooseModel(p, env, m)
+	case intendSummary:
+		return applyIntendSummary(p, m)
+	case summaryResponded:
+		return applySummaryResponse(p, ev, env, m, c)
+	case summaryDecided:
+		return applyDecided(p, ev, env, m, c)
+	case abandonSummary:
+		return applyAbandonSummary(p, c)
+	case arrive:
+		return applyArrive(p, c)
 	case clearCall:
 		return applyClearCall(p, ev.index, p.op.batch[ev.index].Arguments, env, c)
 	case callJudged:

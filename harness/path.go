@@ -43,6 +43,14 @@ func (t *pathEntry) entries() []pistore.Entry {
 	return out
 }
 
+// upTo returns the path that ends with an entry, nil if that is not on it.
+func (t *pathEntry) upTo(id pistore.ID) *pathEntry {
+	for t != nil && t.entry.ID != id {
+		t = t.prev
+	}
+	return t
+}
+
 // stamped returns the path with the seqs and the time that its newest entries
 // got from the transaction that inserted them.
 func (t *pathEntry) stamped(tx pistore.Tx, r pistore.Receipt) *pathEntry {

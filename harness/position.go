@@ -43,6 +43,8 @@ type operation struct {
 	// output is what restore found of the output of calls that were interrupted.
 	output map[int]registers.ToolOutput
 	handle *session.DeferredHandle // the newest of a deferred response
+	// summary is what an open summary works on.
+	summary summaryWork
 }
 
 // environment is what the machine may know of the process around it. Everything
@@ -62,8 +64,8 @@ type environment struct {
 // missing names the first model or tool of a configuration that is not there,
 // or is empty.
 func (env *environment) missing(c registers.LaneConfiguration) string {
-	if _, known := env.model(c.Model); !known {
-		return "model " + c.Model.Provider + "/" + c.Model.ModelID
+	if name := env.missingModel(c); name != "" {
+		return name
 	}
 	for _, name := range c.ActiveToolNames {
 		if _, ok := env.tools.Lookup(name); !ok {
@@ -71,6 +73,21 @@ func (env *environment) missing(c registers.LaneConfiguration) string {
 		}
 	}
 	return ""
+}
+
+// missingModel names the model of a configuration if it is not there; a summary
+// needs no tools.
+func (env *environment) missingModel(c registers.LaneConfiguration) string {
+	if _, known := env.model(c.Model); !known {
+		return "model " + c.Model.Provider + "/" + c.Model.ModelID
+	}
+	return ""
+}
+
+// window is the context window of the lane's model, 0 if it is not known.
+func (env *environment) window(p *position) int64 {
+	m, _ := env.model(p.configuration(env).Model)
+	return storable(m.ContextWindow)
 }
 
 // model looks a model up. It is application code; one that panics knows none.

@@ -182,6 +182,12 @@ func describeRequest(pend *registers.AssistantPending) pistore.JSON {
 	})
 }
 
+func describeSummary(g *registers.Generating, pend *registers.GenerationPending) pistore.JSON {
+	return describe(map[string]any{
+		"model": g.Context.Configuration.Model, "attempt": pend.Attempt, "summaryEntryId": g.ResultEntryID, "index": pend.Request.Index,
+	})
+}
+
 func describeCall(call session.ToolCall, result pistore.ID) pistore.JSON {
 	return describe(map[string]any{
 		"toolCallId": call.ID, "toolName": call.Name, "arguments": call.Arguments, "resultEntryId": result,

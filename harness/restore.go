@@ -111,6 +111,9 @@ func (h *Harness) restoreNamed(ctx context.Context, p *position) error {
 	if err := h.restoreHandle(p, entries); err != nil {
 		return err
 	}
+	if err := h.restorePreparation(p, found); err != nil {
+		return err
+	}
 	return h.restoreBatch(p, entries, found)
 }
 
@@ -153,6 +156,23 @@ func (h *Harness) restoreQueued(p *position, found cells) error {
 		}
 		p.queued[pistore.ID(at.Key)] = content
 	}
+	return nil
+}
+
+// restorePreparation brings back what an open summary is made of.
+func (h *Harness) restorePreparation(p *position, found cells) error {
+	sum := registers.SummaryOf(p.op.state)
+	if sum == nil {
+		return nil
+	}
+	at := pistore.Address{
+		Namespace: registers.OpPreparationNS, Key: registers.PreparationKey(p.op.meta.OperationID, sum.SummaryID),
+	}
+	prep, err := registers.DecodePreparation(found[at].Value)
+	if err != nil {
+		return h.corrupt(at, 21, err.Error())
+	}
+	p.op.summary.preparation = &prep
 	return nil
 }
 

@@ -181,8 +181,6 @@ func opOf(rows []pistore.Row) string {
 // they are resumed, and stay byte for byte as they are.
 func TestUnsupportedStatesAreLeftAlone(t *testing.T) {
 	pending, batch, checkpoint := stoppedAt(t, "assistant effect_pending"), stoppedAt(t, "tools"), stoppedAt(t, "checkpoint")
-	leaf := checkpoint[1].(pistore.Entry).ID
-	summary := registers.Summary{SummaryID: "T1"}
 	set := func(rows []pistore.Row, change func(*registers.RunState)) []pistore.Row {
 		return edited(rows, registers.OpStateNS, func(r pistore.Register) pistore.JSON {
 			run := *openRun(t, rows)
@@ -190,36 +188,11 @@ func TestUnsupportedStatesAreLeftAlone(t *testing.T) {
 			return registers.EncodeOpState(&run)
 		})
 	}
-	prepared := func(rows []pistore.Row) []pistore.Row {
-		return added(rows, func(seq pistore.Seq) pistore.Row {
-			return pistore.Register{Namespace: registers.OpPreparationNS, Key: registers.PreparationKey(pistore.ID(opOf(rows)), "T1"), Seq: seq,
-				Value: registers.EncodePreparation(registers.Preparation{})}
-		})
-	}
-	other := func(rows []pistore.Row, kind registers.Kind, state registers.OpState) []pistore.Row {
-		rows = edited(rows, registers.OpMetaNS, func(r pistore.Register) pistore.JSON {
-			m, err := registers.DecodeOpMeta(r.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m.Intent = registers.Intent{Kind: kind}
-			if kind == registers.KindNavigation {
-				m.Intent.TargetID = leaf
-			}
-			return registers.EncodeOpMeta(m)
-		})
-		return edited(rows, registers.OpStateNS, func(pistore.Register) pistore.JSON { return registers.EncodeOpState(state) })
-	}
 	cancelled := registers.Control{CancelRequested: true, RequestedAt: 1}
 	for name, rows := range map[string][]pistore.Row{
 		"a cancelled run at a checkpoint":  set(checkpoint, func(s *registers.RunState) { s.Control = cancelled }),
 		"a cancelled run behind an intent": set(pending, func(s *registers.RunState) { s.Control = cancelled }),
 		"a cancelled run with calls":       set(batch, func(s *registers.RunState) { s.Control = cancelled }),
-		"a compaction within a run": prepared(set(checkpoint, func(s *registers.RunState) {
-			s.Phase = &registers.RunCompaction{Reason: registers.ReasonThreshold, Summary: summary, ResumeAfter: *s.Phase.(*registers.Checkpoint)}
-		})),
-		"a compaction": prepared(other(checkpoint, registers.KindCompaction, &registers.CompactionState{Summary: summary})),
-		"a navigation": other(checkpoint, registers.KindNavigation, &registers.NavigationState{TargetID: leaf}),
 		"a run that a request asked for": edited(pending, registers.OpMetaNS, func(r pistore.Register) pistore.JSON {
 			m, err := registers.DecodeOpMeta(r.Value)
 			if err != nil {

@@ -492,6 +492,8 @@ func (r *rig) transcript() []string {
 			out = append(out, line)
 		case *session.CustomMessage:
 			out = append(out, "custom: "+session.JoinText(m.Content))
+		case *session.SummaryMessage:
+			out = append(out, string(m.Kind)+": "+m.Summary)
 		default:
 			r.t.Fatalf("unexpected message %T", m)
 		}

@@ -48,7 +48,7 @@ func terminate(p *position, result registers.LastResult, c *change) *position {
 	for _, at := range p.op.owned() {
 		c.remove(at.Namespace, at.Key)
 	}
-	c.tell(RunEnd{p.about(""), result})
+	c.tell(endOf(p.about(""), result))
 	ended := registers.QueuedIDs(p.op.state)
 	idle := *p.withQueued(func(all map[pistore.ID]registers.PendingEntry) {
 		for _, id := range ended {
@@ -60,11 +60,40 @@ func terminate(p *position, result registers.LastResult, c *change) *position {
 	return &idle
 }
 
+// endOf is the event of an operation that ended.
+func endOf(about About, result registers.LastResult) Event {
+	switch result.Kind {
+	case registers.KindRun:
+		return RunEnd{about, result}
+	case registers.KindNavigation:
+		return NavigationEnd{about, result}
+	case registers.KindCompaction:
+		end := CompactionEnd{About: about}
+		switch {
+		case result.Outcome == registers.Completed:
+			end.EntryID = result.LeafID
+		case result.Error != nil:
+			end.Error = result.Error.Message
+		default:
+			end.Error = string(result.Outcome)
+		}
+		return end
+	default:
+		panic(fmt.Sprintf("harness: operation of kind %q", result.Kind))
+	}
+}
+
 // applyResumed is recovery: what was in flight when the process died is
 // unknown, and a stated policy covers it. Everything else goes on as planned.
 func applyResumed(p *position, env *environment, m mint, c *change) *position {
 	if beyond(p.op) != "" {
 		return p // not even what was in flight is ours to settle
+	}
+	if sum := registers.SummaryOf(p.op.state); sum != nil && sum.Generating != nil {
+		if pend, ok := sum.Generating.Generation.(*registers.GenerationPending); ok {
+			return recoverSummary(p, sum.Generating, pend, c)
+		}
+		return p
 	}
 	switch ph := p.op.phase().(type) {
 	case *registers.AssistantPending:

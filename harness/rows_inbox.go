@@ -63,7 +63,7 @@ func take(run *registers.RunState, q queue) (action, bool) {
 }
 
 // nextAtCheckpoint keeps the order of a checkpoint: deferred writes, steering,
-// the turn that is owed, follow-ups, the end. Behind input that was just placed
+// a context that is too full, the turn that is owed, follow-ups, the end. Behind input that was just placed
 // writes and steering wait for the turn that it is owed, so that one at a time
 // means just that.
 func nextAtCheckpoint(p *position, at *registers.Checkpoint, env *environment) action {
@@ -82,6 +82,9 @@ func nextAtCheckpoint(p *position, at *registers.Checkpoint, env *environment) a
 				return act
 			}
 		}
+	}
+	if tooFull(p, at, env) {
+		return beginThreshold{}
 	}
 	if owed {
 		return unlessMissing(env, p.configuration(env), beginStep{})

@@ -48,7 +48,7 @@ func storable(n int64) int64 { return min(max(n, 0), pistore.MaxSeq) }
 
 // applyResponse settles the attempt in flight: response, usage and what comes
 // next become durable together.
-func applyResponse(p *position, ev responded, m mint, c *change) *position {
+func applyResponse(p *position, ev responded, env *environment, m mint, c *change) *position {
 	pend := p.op.phase().(*registers.AssistantPending)
 	class := classify(ev, pend)
 	msg := *ev.message
@@ -68,6 +68,9 @@ func applyResponse(p *position, ev responded, m mint, c *change) *position {
 		}
 		return drain(p, pend, "provider_error", msg.ErrorMessage, c)
 	case classOverflow:
+		if compacting := applyOverflow(p, pend, env, m, c); compacting != nil {
+			return compacting
+		}
 		return drain(p, pend, "context_overflow", msg.ErrorMessage, c)
 	case classError, classUnusable:
 		return drain(p, pend, "provider_error", msg.ErrorMessage, c)
@@ -142,14 +145,22 @@ func applyRetry(p *position, pend *registers.AssistantPending, ev responded, m m
 	wait := &registers.AssistantRetryWait{
 		Context:      pend.Context,
 		NextAttempt:  pend.Attempt + 1,
-		NotBefore:    min(m.Now()+pistore.UnixMS(retryDelayMS(pend.Context.RetryPolicy, pend.Attempt, storable(ev.retryAfterMS))), pistore.MaxSeq),
+		NotBefore:    retryAt(pend.Context.RetryPolicy, pend.Attempt, ev, m),
 		ErrorMessage: ev.message.ErrorMessage,
 	}
 	c.tell(RetryScheduled{p.about(pend.Context.StepID), wait.NextAttempt, wait.NotBefore, wait.ErrorMessage})
 	return p.withPhase(wait)
 }
 
+// retryAt is the instant of the next attempt.
+func retryAt(policy registers.RetryPolicy, attempt int64, ev responded, m mint) pistore.UnixMS {
+	return min(m.Now()+pistore.UnixMS(retryDelayMS(policy, attempt, storable(ev.retryAfterMS))), pistore.MaxSeq)
+}
+
 func applyDue(p *position) *position {
+	if sum := registers.SummaryOf(p.op.state); sum != nil {
+		return applySummaryDue(p, sum.Generating.Generation.(*registers.GenerationRetryWait))
+	}
 	wait := p.op.phase().(*registers.AssistantRetryWait)
 	return p.withPhase(&registers.AssistantReady{Context: wait.Context, NextAttempt: wait.NextAttempt})
 }

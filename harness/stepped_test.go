@@ -164,7 +164,8 @@ func openRun(t *testing.T, rows []pistore.Row) *registers.RunState {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return state.(*registers.RunState)
+			run, _ := state.(*registers.RunState)
+			return run
 		}
 	}
 	return nil
@@ -260,6 +261,11 @@ func effectInFlight(run *registers.RunState) bool {
 	switch ph := run.Phase.(type) {
 	case *registers.AssistantPending:
 		return true
+	case *registers.RunCompaction:
+		if g := ph.Summary.Generating; g != nil {
+			_, pending := g.Generation.(*registers.GenerationPending)
+			return pending
+		}
 	case *registers.Tools:
 		return slices.ContainsFunc(ph.Calls, func(c registers.Call) bool { return c.Status == registers.CallEffectPending })
 	}

@@ -103,6 +103,9 @@ func outline(tx pistore.Tx) []string {
 			role, _ := msg.Member("role")
 			text, _ := role.Text()
 			line := "entry " + text
+			if w.Type != pistore.TypeMessage {
+				line = "entry " + string(w.Type)
+			}
 			if stop, ok := msg.Member("stopReason"); ok {
 				reason, _ := stop.Text()
 				line += " " + reason
@@ -140,8 +143,17 @@ func outlineSet(w pistore.SetRegister) string {
 		return fmt.Sprintf("lane.lastResult %s %s", r.Outcome, r.RunCompletion)
 	case registers.OpStateNS:
 		s, _ := registers.DecodeOpState(w.Value)
-		run := s.(*registers.RunState)
-		return "op.state " + outlinePhase(run.Phase) + outlineInbox(run)
+		switch s := s.(type) {
+		case *registers.RunState:
+			return "op.state " + outlinePhase(s.Phase) + outlineInbox(s)
+		case *registers.CompactionState:
+			return "op.state compaction " + outlineSummary(s.Summary)
+		case *registers.NavigationState:
+			if s.Summary == nil {
+				return "op.state navigation"
+			}
+			return "op.state navigation " + outlineSummary(*s.Summary)
+		}
 	}
 	return w.Namespace
 }
@@ -171,8 +183,29 @@ func outlinePhase(ph registers.Phase) string {
 		return fmt.Sprintf("deferred suspended poll %d", ph.Poll)
 	case *registers.DeferredPending:
 		return fmt.Sprintf("deferred effect_pending poll %d", ph.Poll)
+	case *registers.RunCompaction:
+		return fmt.Sprintf("compaction %s %s", ph.Reason, outlineSummary(ph.Summary))
 	default:
 		return fmt.Sprintf("%T", ph)
+	}
+}
+
+func outlineSummary(s registers.Summary) string {
+	if s.Generating == nil {
+		return "deciding"
+	}
+	switch g := s.Generating.Generation.(type) {
+	case *registers.GenerationReady:
+		return fmt.Sprintf("ready %d", g.NextAttempt)
+	case *registers.GenerationPending:
+		if g.Request == nil {
+			return fmt.Sprintf("effect_pending attempt %d", g.Attempt)
+		}
+		return fmt.Sprintf("effect_pending attempt %d request %d", g.Attempt, g.Request.Index)
+	case *registers.GenerationRetryWait:
+		return fmt.Sprintf("retry_wait %d", g.NextAttempt)
+	default:
+		return fmt.Sprintf("%T", g)
 	}
 }
 

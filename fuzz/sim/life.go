@@ -70,6 +70,7 @@ func (l *life) start(r *rand.Rand) error {
 	o := harness.Options{
 		Providers: provider.NewSet(newProvider(l)), Tools: set,
 		Configuration: registers.LaneConfiguration{Model: registers.ModelRef{Provider: providerName, ModelID: "large"}},
+		Compaction:    harness.Compaction{ByHand: true}, // the rules judge requests of turns
 		SystemPrompt:  "You are simulated.", ToolExecution: p.tools, RetryPolicy: p.retry,
 		SteeringMode: p.steering, FollowUpMode: p.followUp,
 		Drive: l.drive, OnEvent: l.onEvent,
