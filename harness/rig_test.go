@@ -46,18 +46,23 @@ func (c *fakeClock) sleep(ctx context.Context, until pistore.UnixMS) error {
 	return ctx.Err()
 }
 
-// recorder is a Storage that keeps every transaction it committed.
+// recorder is a Storage that keeps every transaction it committed, and has each
+// judged.
 type recorder struct {
 	pistore.Storage
-	mu  sync.Mutex
+	oracle *oracle
+
+	mu  sync.Mutex // guards txs
 	txs []pistore.Tx
 }
 
 func (r *recorder) Unwrap() pistore.Storage { return r.Storage }
 
 func (r *recorder) Commit(ctx context.Context, tx pistore.Tx) (pistore.Receipt, error) {
+	v := r.oracle.begin(tx)
 	receipt, err := r.Storage.Commit(ctx, tx)
 	if err == nil {
+		v.judge()
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.txs = append(r.txs, tx)
@@ -304,7 +309,8 @@ func newRig(t *testing.T, c config) *rig {
 	if c.wrap != nil {
 		inner = c.wrap(s)
 	}
-	r.store = &recorder{Storage: inner}
+	oracle := &oracle{t: t, store: s}
+	r.store = &recorder{Storage: inner, oracle: oracle}
 	var p provider.Provider = c.provider
 	if p == nil {
 		r.faux = faux.New(faux.Options{Script: c.script, Models: c.models})
@@ -317,7 +323,7 @@ func newRig(t *testing.T, c config) *rig {
 		Providers:     provider.NewSet(p),
 		Tools:         set,
 		Configuration: registers.LaneConfiguration{Model: registers.ModelRef{Provider: "faux", ModelID: "faux-1"}, ActiveToolNames: c.active},
-		ToolExecution: c.tools, RetryPolicy: c.retry, Drive: c.drive, OnEvent: c.onEvent,
+		ToolExecution: c.tools, RetryPolicy: c.retry, Drive: c.drive, OnEvent: c.onEvent, Tracer: oracle,
 		Clock: r.clock.read, Sleep: r.clock.sleep, Rand: rand.NewChaCha8(seed),
 	}
 	if c.options != nil {

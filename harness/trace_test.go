@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"pistore"
 	"pistore/harness"
 	"pistore/memstore"
@@ -18,80 +16,6 @@ import (
 	"pistore/registers"
 	"pistore/session"
 )
-
-// The worked trace of the design: prompt, one tool, answer; five commits.
-func TestWorkedTrace(t *testing.T) {
-	r := newRig(t, config{active: []string{"append"}, script: faux.Script{{Turns: faux.Turns(
-		faux.Call("append", `{"text":"one"}`), faux.Text("Done."),
-	)}}})
-	r.completed(r.prompt("go"))
-	var got []string
-	for _, tx := range r.store.commits() {
-		got = append(got, strings.Join(outline(tx), "\n"))
-	}
-	want := []string{
-		// The lane exists before its first prompt.
-		"lane.leaf=null\nlane.state=idle",
-		"entry user\nlane.leaf\nop.meta\nop.state checkpoint need_assistant skipInboxOnce\nlane.config\nlane.state=open",
-		"op.state assistant effect_pending attempt 1",
-		"entry assistant toolUse\nlane.leaf\nusage\nop.tool_args\nop.state tools [effect_pending never]",
-		"entry toolResult\nlane.leaf\ndelete op.tool_args\nop.state assistant effect_pending attempt 1",
-		"entry assistant stop\nlane.leaf\nusage\ndelete op.meta\ndelete op.state\nlane.lastResult completed assistant\nlane.state=idle",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("trace (-want +got):\n%s", diff)
-	}
-	checkTraceIDs(t, r.store.commits())
-}
-
-// checkTraceIDs checks that the ids announced by each intent are those that
-// its settlement uses.
-func checkTraceIDs(t *testing.T, txs []pistore.Tx) {
-	t.Helper()
-	state := func(tx pistore.Tx) *registers.RunState {
-		for _, w := range tx.Writes {
-			if set, ok := w.(pistore.SetRegister); ok && set.Namespace == registers.OpStateNS {
-				s, err := registers.DecodeOpState(set.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s.(*registers.RunState)
-			}
-		}
-		t.Fatal("no op.state")
-		return nil
-	}
-	entry := func(tx pistore.Tx) pistore.InsertEntry {
-		for _, w := range tx.Writes {
-			if e, ok := w.(pistore.InsertEntry); ok {
-				return e
-			}
-		}
-		t.Fatal("no entry")
-		return pistore.InsertEntry{}
-	}
-	first := state(txs[2]).Phase.(*registers.AssistantPending)
-	batch := state(txs[3]).Phase.(*registers.Tools)
-	second := state(txs[4]).Phase.(*registers.AssistantPending)
-	if got := entry(txs[3]).ID; got != first.ResponseEntryID {
-		t.Errorf("the response has id %s, its intent reserved %s", got, first.ResponseEntryID)
-	}
-	if got := entry(txs[4]).ID; got != batch.Calls[0].ResultEntryID {
-		t.Errorf("the result has id %s, its intent reserved %s", got, batch.Calls[0].ResultEntryID)
-	}
-	if got := second.Context.TriggerEntryID; got != batch.Calls[0].ResultEntryID {
-		t.Errorf("the second request is triggered by %s, not by the result", got)
-	}
-	responseTime, _ := first.ResponseEntryID.Time()
-	if resultTime, _ := batch.Calls[0].ResultEntryID.Time(); resultTime != responseTime {
-		t.Errorf("the result id carries %d, its leader %d", resultTime, responseTime)
-	}
-	for i, tx := range txs[2:] {
-		if len(tx.Expect) == 0 || tx.Expect[0].Namespace != registers.OpStateNS {
-			t.Errorf("commit %d is not conditional on op.state", i+3)
-		}
-	}
-}
 
 // outline names the writes of a transaction in words.
 func outline(tx pistore.Tx) []string {
@@ -206,22 +130,6 @@ func outlineSummary(s registers.Summary) string {
 		return fmt.Sprintf("retry_wait %d", g.NextAttempt)
 	default:
 		return fmt.Sprintf("%T", g)
-	}
-}
-
-// A run with N effects costs N+2 commits.
-func TestCommitsPerRun(t *testing.T) {
-	r := newRig(t, config{tools: registers.Sequential, script: faux.Script{{Turns: faux.Turns(
-		faux.Step{Content: []session.Block{
-			session.ToolCall{Name: "append", Arguments: `{}`}, session.ToolCall{Name: "lookup", Arguments: `{}`},
-		}},
-		faux.Call("nowhere", `{}`), // refused without an effect
-		faux.Text("Done."),
-	)}}})
-	r.completed(r.prompt("go"))
-	const effects = 3 + 2
-	if got := len(r.store.commits()) - 1; got != effects+2 {
-		t.Errorf("%d effects took %d commits, want %d", effects, got, effects+2)
 	}
 }
 
