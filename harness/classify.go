@@ -2,7 +2,6 @@ package harness
 
 import (
 	"regexp"
-	"strconv"
 
 	"pistore"
 	"pistore/provider"
@@ -51,22 +50,28 @@ func classify(ev responded, pend *registers.AssistantPending) class {
 }
 
 // overflowed looks for the three signals of a context that is too large, in
-// falling reliability: the adapter's own count, the text of an error, and an
-// output shorter than the limit that was meant.
+// falling reliability: a count of more input than the window holds, which the
+// adapter made or the usage shows; the text of an error; and an output shorter
+// than the limit that was meant.
 func overflowed(ev responded, pend *registers.AssistantPending) bool {
 	msg := ev.message
 	switch {
-	case ev.overflow:
+	case ev.overflow, pend.ContextWindow > 0 && sentTokens(msg.Usage) > pend.ContextWindow:
 		return true
 	case msg.StopReason == session.StopError:
 		return overflowText.MatchString(msg.ErrorMessage)
 	case msg.StopReason == session.StopLength:
-		given, _ := msg.Usage.Member("output")
-		output, err := strconv.ParseFloat(string(given), 64)
-		return err == nil && output < float64(pend.IntendedOutputLimit)
+		_, counted := msg.Usage.Member("output")
+		return counted && usageNumber(msg.Usage, "output") < float64(pend.IntendedOutputLimit)
 	default:
 		return false
 	}
+}
+
+// sentTokens is how many tokens a request held by its usage, as far as they
+// count against the window in every vendor's usage.
+func sentTokens(usage pistore.JSON) int64 {
+	return int64(min(usageNumber(usage, "input")+usageNumber(usage, "cacheRead"), pistore.MaxSeq))
 }
 
 // overflowText matches what providers say of a context that is too long.

@@ -109,3 +109,6 @@ func lastPayload(c *change) pistore.JSON {
 	}
 	return `{"message":{"role":"user","content":"nothing"}}`
 }
+
+// HoldsPath reports whether a lane keeps its conversation in memory.
+func HoldsPath(l *Lane) bool { return l.position().path != nil }

@@ -95,6 +95,9 @@ func TestRunReadsNothing(t *testing.T) {
 		if n := c.reads.Load() - before; n != 0 {
 			t.Errorf("the run %q made %d reads", text, n)
 		}
+		if harness.HoldsPath(first.lane) {
+			t.Error("an idle lane holds its path")
+		}
 	}
 
 	second := newRig(t, config{script: script, drive: harness.Manual, wrap: wrap, rows: crashed, seed: 1})

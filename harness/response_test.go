@@ -84,6 +84,17 @@ func TestResponseRows(t *testing.T) {
 			code: "context_overflow", message: "stop reason stop",
 		},
 		{
+			name:  "overflow that the usage shows",
+			turns: faux.Turns(faux.Step{Content: session.TextContent("Hm."), Usage: `{"input":150000,"cacheRead":50001,"output":1}`}),
+			want:  []string{"entry assistant error; lane.leaf; " + ends("failed ")},
+			code:  "context_overflow", message: "stop reason stop",
+		},
+		{
+			name:  "a window that is full, and no more",
+			turns: faux.Turns(faux.Step{Content: session.TextContent("Hm."), Usage: `{"input":150000,"cacheRead":50000,"output":1}`}),
+			want:  []string{"entry assistant stop; lane.leaf; " + ends("completed assistant")},
+		},
+		{
 			name: "overflow by its text", turns: faux.Turns(faux.Fail("prompt is too long: 9 tokens > 8 maximum", true)),
 			want: []string{"entry assistant error; lane.leaf; " + ends("failed ")},
 			code: "context_overflow", message: "prompt is too long",

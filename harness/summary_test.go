@@ -365,6 +365,7 @@ func TestSteppedSummaryRecoversFromEveryPoint(t *testing.T) {
 			points := 0
 			drain(first, func(rows []pistore.Row) {
 				points++
+				verifyClean(t, first.store)
 				second := newSummaryRig(t, config{rows: rows, seed: 3, drive: harness.Manual}, c.scenes...)
 				resumeThrough(second, func(again []pistore.Row) {
 					third := newSummaryRig(t, config{rows: again, seed: 4}, c.scenes...)
@@ -560,5 +561,85 @@ func TestNavigationForwardLeavesNoSummary(t *testing.T) {
 	r.completed(r.navigate(harness.Navigation{TargetID: tip, Summarize: true}))
 	if r.lane.Leaf() != tip {
 		t.Errorf("the lane stands on %s", r.lane.Leaf())
+	}
+}
+
+// Above the threshold a trigger is checked once, whatever comes of it: there may
+// be nothing to summarize, or the answer may fill the window again.
+func TestThresholdIsCheckedOncePerTrigger(t *testing.T) {
+	huge := words(12_500)
+	scenes := []faux.Scene{
+		fill, {Name: "huge", Match: faux.Prompt("huge"), Turns: faux.Turns(faux.Text(huge))},
+		{Name: "call", Match: faux.Prompt("call"), Turns: faux.Turns(
+			faux.Call("append", `{"text":1}`), faux.Step{Content: session.TextContent("Done."), Usage: `{"totalTokens":13000}`})},
+		done, summaryScene(faux.Text("SUMMARY")),
+	}
+	for _, c := range []struct {
+		name        string
+		prompts     []string
+		compactions int
+	}{
+		{"the answer is too large", []string{"fill", "huge"}, 1},
+		{"nothing to summarize", []string{huge[:len(huge)-400]}, 0},
+		{"before the turn, and again behind it", []string{"fill", full}, 1},
+		{"behind each tool batch there is a new trigger", []string{"fill", "call"}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newSummaryRig(t, config{}, scenes...)
+			for _, text := range c.prompts {
+				r.completed(r.prompt(text))
+			}
+			n := len(slices.DeleteFunc(r.purposes(), func(s string) bool { return s != "compaction" }))
+			if n != c.compactions {
+				t.Errorf("%d compactions, want %d: %v", n, c.compactions, r.purposes())
+			}
+		})
+	}
+}
+
+// A preparation that is damaged is found before anything is executed.
+func TestDamagedPreparationIsCorrupt(t *testing.T) {
+	r := newSummaryRig(t, config{drive: harness.Manual}, fill, summaryScene(faux.Text("SUMMARY")))
+	r.completed(r.prompt("fill"))
+	_, err := r.lane.Compact(r.ctx, "")
+	r.check(err)
+	rows := r.rows()
+	for name, change := range map[string]func(pistore.Register) pistore.JSON{
+		"absent":  gone,
+		"no form": func(pistore.Register) pistore.JSON { return `{"messagesToSummarize":7}` },
+	} {
+		again := newSummaryRig(t, config{rows: edited(rows, registers.OpPreparationNS, change), noLane: true, seed: 1}, fill)
+		if _, err := again.h.Lane(again.ctx, "main"); !errors.Is(err, pistore.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A compaction and a write to the idle lane: the write waits, or what is
+// prepared holds it.
+func TestCompactionAndIdleWrite(t *testing.T) {
+	note := &session.UserMessage{Content: session.TextContent("noted")}
+	r := newSummaryRig(t, config{drive: harness.Manual}, fill, summaryScene(faux.Text("SUMMARY")))
+	r.completed(r.prompt("fill"))
+	start := r.rows()
+
+	_, err := r.lane.AppendMessage(r.ctx, note)
+	r.check(err)
+	r.completed(r.compact(""))
+	if want := []string{"compactionSummary: SUMMARY", "user: noted"}; !slices.Equal(want, r.transcript()) {
+		t.Errorf("the write came first: %.200q", r.transcript())
+	}
+
+	r = newSummaryRig(t, config{drive: harness.Manual, rows: start, seed: 1}, fill, summaryScene(faux.Text("SUMMARY")))
+	_, err = r.lane.Compact(r.ctx, "")
+	r.check(err)
+	if _, err := r.lane.AppendMessage(r.ctx, note); !errors.Is(err, harness.ErrLaneBusy) {
+		t.Errorf("a write to a compacting lane: %v", err)
+	}
+	r.completed(r.finish())
+	_, err = r.lane.AppendMessage(r.ctx, note)
+	r.check(err)
+	if want := []string{"compactionSummary: SUMMARY", "assistant: " + words(8000), "user: noted"}; !slices.Equal(want, r.transcript()) {
+		t.Errorf("the compaction came first: %.200q", r.transcript())
 	}
 }
