@@ -107,11 +107,11 @@ func retryDelayMS(policy registers.RetryPolicy, attempt, retryAfterMS int64) int
 }
 
 // syntheticResponse settles an attempt whose outcome is not known.
-func syntheticResponse(pend *registers.AssistantPending, text string, at pistore.UnixMS) *session.AssistantMessage {
+func syntheticResponse(pend *registers.AssistantPending, reason session.StopReason, text string, at pistore.UnixMS) *session.AssistantMessage {
 	model := pend.Context.Configuration.Model
 	return &session.AssistantMessage{
 		Provider: model.Provider, Model: model.ModelID, ThinkingLevel: pend.Context.Configuration.ThinkingLevel,
-		Usage: session.ZeroUsage, StopReason: session.StopError, ErrorMessage: text, Timestamp: at,
+		Usage: session.ZeroUsage, StopReason: reason, ErrorMessage: text, Timestamp: at,
 	}
 }
 
@@ -126,8 +126,11 @@ type usageDetails struct {
 }
 
 func (d usageDetails) encode() pistore.JSON {
-	text := `{"lane":` + string(pistore.QuoteJSON(d.Lane)) + `,"operationId":` + string(pistore.QuoteJSON(string(d.OperationID))) +
-		`,"purpose":` + string(pistore.QuoteJSON(d.Purpose))
+	text := `{"lane":` + string(pistore.QuoteJSON(d.Lane))
+	if d.OperationID != "" {
+		text += `,"operationId":` + string(pistore.QuoteJSON(string(d.OperationID)))
+	}
+	text += `,"purpose":` + string(pistore.QuoteJSON(d.Purpose))
 	for _, m := range []struct{ name, value string }{{"provider", d.Provider}, {"modelId", d.ModelID}, {"toolName", d.Tool}} {
 		if m.value != "" {
 			text += `,"` + m.name + `":` + string(pistore.QuoteJSON(m.value))

@@ -23,8 +23,10 @@ type drive struct {
 	l        *Lane
 	h        *Harness
 	handle   *Handle
-	ctx      context.Context
+	ctx      context.Context // ends with the drive
 	cancel   context.CancelFunc
+	signal   context.Context // of its effects: ends with ctx, or with an Abort
+	abort    context.CancelFunc
 	at       *position    // what the effect under way was asked for
 	resuming bool         // the first commit of a Resume is still to come
 	running  map[int]bool // calls of the open batch under way in this process
@@ -99,7 +101,11 @@ func (l *Lane) start(ctx context.Context, handle *Handle, resuming bool) {
 	}
 	d := &drive{l: l, h: l.h, handle: handle, resuming: resuming, running: map[int]bool{}, done: completions{gate: l.gate}}
 	d.ctx, d.cancel = context.WithCancel(within)
+	d.signal, d.abort = context.WithCancel(d.ctx)
 	at := l.position()
+	if at.op.cancelled() {
+		d.abort()
+	}
 	l.mu.Lock()
 	l.drive = d
 	l.mu.Unlock()
@@ -109,7 +115,7 @@ func (l *Lane) start(ctx context.Context, handle *Handle, resuming bool) {
 		defer l.h.leave()
 		defer l.gate.leave()
 		defer d.cancel()
-		d.trail = trail{l: l, ctx: d.ctx}
+		d.trail = trail{l: l, ctx: d.signal}
 		d.trail.begin(at, resuming)
 		defer func() { d.trail.finish(d.left()) }()
 		d.loop()
@@ -148,8 +154,7 @@ func (d *drive) loop() {
 		case effectSleep:
 			ev, ok = d.sleep(act.until)
 		case suspend:
-			d.suspend(act)
-			return
+			ev, ok = nil, !d.suspend(act)
 		default:
 			panic(fmt.Sprintf("harness: action %T", act))
 		}
@@ -159,16 +164,26 @@ func (d *drive) loop() {
 	}
 }
 
-// suspend stops where the operation needs what this process cannot give.
-func (d *drive) suspend(act suspend) {
+// suspend stops where the operation needs what this process cannot give. It is
+// false if the operation was asked to stop meanwhile, which needs nothing.
+func (d *drive) suspend(act suspend) bool {
 	if d.l.take(d.ctx) != nil {
-		return
+		return true
 	}
 	defer d.l.give()
-	if _, mine := d.position(); mine {
+	p, mine := d.position()
+	if mine && p.op.cancelled() && !d.at.op.cancelled() {
+		return false
+	}
+	if mine {
 		d.stop(&Result{Suspended: &Suspension{act.reason, act.detail}})
 	}
+	return true
 }
+
+// alive reports whether the drive goes on: what an Abort cut short is settled
+// without.
+func (d *drive) alive() bool { return d.ctx.Err() == nil }
 
 // stop ends the drive with what Wait shall return. The caller holds the line: a
 // Resume comes before or after all of it.
@@ -213,18 +228,20 @@ func (d *drive) position() (*position, bool) {
 // goes on elsewhere, or the harness is sealed.
 func (d *drive) advance(ev event) (action, bool) {
 	ids := &reserve{h: d.h}
-	if d.l.gate.manual {
+	for again := d.l.gate.manual; again; {
 		from, mine := d.position()
 		if !mine {
 			return nil, false
 		}
+		ids.rewind()
 		p, c, act := d.fold(from, ev, ids)
 		if !c.moved {
 			d.at = p
 			return act, true
 		}
 		t := d.l.gate.announce(EffectCommit, d.l.name, func() pistore.JSON { return describeTx(c.tx(p)) })
-		if d.l.gate.pass(d.ctx, t) != nil {
+		err := d.l.gate.pass(d.ctx, t)
+		if again = errors.Is(err, errRefused); !again && err != nil {
 			return nil, false
 		}
 	}
@@ -309,23 +326,16 @@ func (d *drive) request() (event, bool) {
 	pend := p.op.phase().(*registers.AssistantPending)
 	about := p.about(pend.Context.StepID)
 	projected, err := d.h.env.project(p.path.entries())
-	if d.ctx.Err() != nil {
-		return nil, false
-	}
-	ok := true
 	if err == nil {
-		projected, ok = d.transformContext(about, projected)
+		projected = d.transformContext(about, projected)
 	}
 	req := d.h.buildRequest(projected, pend)
-	if ok && err == nil {
-		req, ok = d.beforePayload(about, pend.ResponseEntryID, req)
-	}
-	if !ok {
-		return nil, false
+	if err == nil {
+		req = d.beforePayload(about, pend.ResponseEntryID, req)
 	}
 	t := d.l.gate.announce(EffectRequest, d.l.name, func() pistore.JSON { return describeRequest(pend) })
-	if d.l.gate.pass(d.ctx, t) != nil {
-		return nil, false
+	if d.l.gate.pass(d.signal, t) != nil {
+		return responded{message: syntheticResponse(pend, session.StopAborted, abortedResponseText, d.h.clock.Read())}, d.alive()
 	}
 	if pend.Attempt > 1 {
 		d.l.emit(RetryStart{about, pend.Attempt})
@@ -335,11 +345,12 @@ func (d *drive) request() (event, bool) {
 	if err == nil {
 		resp = d.stream(about, pend, req)
 	}
-	if d.ctx.Err() != nil {
+	if !d.alive() {
 		return nil, false // closed: the attempt stays in flight
 	}
 	ev := settledResponse(resp, req, d.h.clock.Read())
-	if ev.message, ok = d.afterResponse(about, pend.ResponseEntryID, ev.message); !ok {
+	ev.message = d.afterResponse(about, pend.ResponseEntryID, ev.message)
+	if !d.alive() {
 		return nil, false
 	}
 	d.l.emit(MessageEnd{about, pend.ResponseEntryID, ev.message})
@@ -374,17 +385,18 @@ func (d *drive) summarize() (event, bool) {
 	g := registers.SummaryOf(p.op.state).Generating
 	pend := g.Generation.(*registers.GenerationPending)
 	about := p.about("")
+	req := summaryRequest(p, &d.h.env)
 	t := d.l.gate.announce(EffectRequest, d.l.name, func() pistore.JSON { return describeSummary(g, pend) })
-	if d.l.gate.pass(d.ctx, t) != nil {
-		return nil, false
+	if d.l.gate.pass(d.signal, t) != nil {
+		unsent := provider.Response{Message: provider.Empty(req, "", session.StopAborted, abortedResponseText)}
+		return summaryResponded{settledResponse(unsent, req, d.h.clock.Read())}, d.alive()
 	}
 	if pend.Attempt > 1 && pend.Request.Index == 0 {
 		d.l.emit(RetryStart{about, pend.Attempt})
 	}
-	req := summaryRequest(p, &d.h.env)
 	span := Span{Kind: SpanRequest, About: about, Model: req.Model, Attempt: pend.Attempt, EntryID: g.ResultEntryID}
 	resp := d.ask(span, req, nil)
-	if d.ctx.Err() != nil {
+	if !d.alive() {
 		return nil, false // closed: the attempt stays in flight
 	}
 	return summaryResponded{settledResponse(resp, req, d.h.clock.Read())}, true
@@ -401,7 +413,7 @@ type reports struct {
 
 func (r *reports) emit(ev Event) {
 	r.mu.Lock()
-	drop := r.over || r.d.ctx.Err() != nil
+	drop := r.over || !r.d.alive()
 	if !drop {
 		r.d.l.post(ev)
 	}
@@ -457,10 +469,11 @@ func (d *drive) startJudging(index int) {
 	go func() {
 		defer d.h.leave()
 		defer d.l.gate.leave()
-		if d.l.gate.pass(d.ctx, t) != nil {
-			return
+		ev := callJudged{step: batch.StepID, index: index, block: abortedCallText}
+		if d.l.gate.pass(d.signal, t) == nil {
+			ev = d.beforeTool(ctx, p.about(batch.StepID), index, call)
 		}
-		if ev, ok := d.beforeTool(ctx, p.about(batch.StepID), index, call); ok {
+		if d.alive() {
 			d.done.add(ev)
 		}
 	}()
@@ -474,22 +487,26 @@ func (d *drive) startTool(index int) {
 	about := p.about(batch.StepID)
 	ctx := d.trail.ctx
 	t := d.l.gate.announce(EffectTool, d.l.name, func() pistore.JSON { return describeCall(call, id) })
+	unstarted := func() { d.done.add(toolSettled{index, errorResult(abortedCallText)}) }
+	d.l.gate.whenRefused(t, unstarted)
 	d.h.enter()
 	d.l.gate.enter()
 	go func() {
 		defer d.h.leave()
 		defer d.l.gate.leave()
-		if d.l.gate.pass(d.ctx, t) != nil {
+		if err := d.l.gate.pass(d.signal, t); err != nil {
+			if d.alive() && !errors.Is(err, errRefused) {
+				unstarted()
+			}
 			return
 		}
 		d.l.emit(ToolStart{about, id, call})
 		result := d.execute(ctx, about, id, call)
-		if d.ctx.Err() != nil {
-			return // closed: the call stays in flight
+		if d.alive() {
+			result = d.afterTool(ctx, about, id, call, result)
 		}
-		result, ok := d.afterTool(ctx, about, id, call, result)
-		if !ok {
-			return
+		if !d.alive() {
+			return // closed: the call stays in flight
 		}
 		d.l.emit(ToolEnd{about, id, result.isError})
 		d.done.add(toolSettled{index, result})
@@ -513,6 +530,9 @@ func (d *drive) execute(ctx context.Context, about About, id pistore.ID, call se
 			ID: call.ID, Arguments: call.Arguments, IdempotencyKey: string(id),
 			Progress: func(text string) { updates.emit(ToolUpdate{about, id, text}) },
 		})
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("%s: %w", cancelledCallText, err)
+		}
 		result = settledResult(call, out, err)
 	})
 	if err != nil {
@@ -527,15 +547,16 @@ func (d *drive) sleep(until pistore.UnixMS) (event, bool) {
 	t := d.l.gate.announce(EffectSleep, d.l.name, func() pistore.JSON {
 		return pistore.JSON(fmt.Sprintf(`{"until":%d}`, until))
 	})
-	if d.l.gate.pass(d.ctx, t) != nil {
-		return nil, false
+	if d.l.gate.pass(d.signal, t) != nil {
+		return nil, d.alive()
 	}
 	p := d.at
 	turn, _, _ := stageOf(p.op)
 	ctx, end := d.l.begin(d.trail.ctx, Span{Kind: SpanSleep, About: p.about(turn), WaitMS: int64(max(0, until-d.h.clock.Read()))})
-	if err := d.h.sleep(ctx, until); err != nil {
+	_ = d.h.sleep(ctx, until)
+	if ctx.Err() != nil {
 		end(SpanEnd{Status: SpanAborted})
-		return nil, false
+		return nil, d.alive()
 	}
 	end(SpanEnd{Status: SpanOK})
 	return due{}, true

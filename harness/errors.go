@@ -8,6 +8,10 @@ var (
 	ErrLaneBusy = errors.New("lane busy")
 	// ErrNoActiveRun: the lane has no open run that takes input.
 	ErrNoActiveRun = errors.New("no active run")
+	// ErrNoActiveOperation: the lane has no open operation.
+	ErrNoActiveOperation = errors.New("no active operation")
+	// ErrSuspended: the lane's operation waits for a Resume.
+	ErrSuspended = errors.New("suspended")
 	// ErrMissingIdentities: a model or tool that the lane's configuration
 	// names is not there; the error says which.
 	ErrMissingIdentities = errors.New("missing identities")

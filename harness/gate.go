@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -49,7 +50,15 @@ type ticket struct {
 	effect Effect
 	open   chan struct{} // closed on release
 	gone   bool
+	// Guarded by the gate: refused says that refuse released it, and without is
+	// what happens in its place then.
+	refused bool
+	without func()
 }
+
+// errRefused: the effect must not be executed, since its operation was asked to
+// stop.
+var errRefused = errors.New("refused")
 
 func newGate(manual bool) *gate {
 	still := make(chan struct{})
@@ -116,6 +125,9 @@ func (g *gate) pass(ctx context.Context, t *ticket) error {
 	case <-t.open:
 		g.mu.Lock()
 		defer g.mu.Unlock()
+		if g.sealed == nil && t.refused {
+			return errRefused
+		}
 		return g.sealed
 	case <-ctx.Done():
 		g.mu.Lock()
@@ -123,6 +135,9 @@ func (g *gate) pass(ctx context.Context, t *ticket) error {
 		if !t.gone {
 			g.remove(t)
 			g.enterLocked()
+		}
+		if t.refused {
+			return errRefused
 		}
 		return ctx.Err()
 	}
@@ -163,6 +178,39 @@ func (g *gate) seal(cause error) {
 	}
 	for len(g.parked) > 0 {
 		g.releaseLocked(g.parked[0])
+	}
+}
+
+// refuse turns back every effect that is parked, in the order in which they
+// were asked for.
+func (g *gate) refuse() {
+	var instead []func()
+	g.mu.Lock()
+	for len(g.parked) > 0 {
+		t := g.parked[0]
+		t.refused = true
+		if t.without != nil {
+			instead = append(instead, t.without)
+		}
+		g.releaseLocked(t)
+	}
+	g.mu.Unlock()
+	for _, f := range instead {
+		f()
+	}
+}
+
+// whenRefused says what is to happen in place of an effect that is refused.
+func (g *gate) whenRefused(t *ticket, without func()) {
+	if t == nil {
+		return
+	}
+	g.mu.Lock()
+	t.without = without
+	late := t.refused
+	g.mu.Unlock()
+	if late {
+		without()
 	}
 }
 

@@ -171,7 +171,7 @@ func endOfHook(ctx context.Context, failed error) SpanEnd {
 // be called any more.
 func (d *drive) passHook(name HookName, detail any) bool {
 	t := d.l.gate.announce(EffectHook, d.l.name, func() pistore.JSON { return describeHook(name, detail) })
-	return d.l.gate.pass(d.ctx, t) == nil
+	return d.l.gate.pass(d.signal, t) == nil
 }
 
 func describeHook(name HookName, detail any) pistore.JSON {
@@ -227,14 +227,14 @@ func (l *Lane) beforeRun(ctx context.Context, messages []session.Message) ([]ses
 // beforeResume tells before_resume that the operation goes on.
 func (d *drive) beforeResume() bool {
 	if !d.passHook(HookBeforeResume, nil) {
-		return false
+		return d.alive()
 	}
 	p := d.at
 	q := Resuming{p.about(stepOf(p.op.phase())), registers.CopyState(p.op.state)}
 	_, _ = ask(d.trail.ctx, d.l, q.About, HookBeforeResume, d.h.hooks.BeforeResume, q, func(given, _ Resuming) (Resuming, error) {
 		return given, nil
 	})
-	return d.ctx.Err() == nil
+	return d.alive()
 }
 
 func (d *drive) beforeRequest() (event, bool) {
@@ -243,7 +243,7 @@ func (d *drive) beforeRequest() (event, bool) {
 	model, _ := d.h.env.model(ready.Context.Configuration.Model)
 	plan := RequestPlan{p.about(ready.Context.StepID), ready.Context.Configuration, ready.NextAttempt, storable(model.MaxOutputTokens)}
 	if !d.passHook(HookBeforeRequest, map[string]any{"model": plan.Configuration.Model, "attempt": plan.Attempt}) {
-		return nil, false
+		return nil, d.alive()
 	}
 	out, _ := ask(d.trail.ctx, d.l, plan.About, HookBeforeRequest, d.h.hooks.BeforeRequest, plan, func(given, returned RequestPlan) (RequestPlan, error) {
 		given.MaxOutputTokens = returned.MaxOutputTokens
@@ -252,7 +252,7 @@ func (d *drive) beforeRequest() (event, bool) {
 		}
 		return given, nil
 	})
-	return requestPlanned{out.MaxOutputTokens}, d.ctx.Err() == nil
+	return requestPlanned{out.MaxOutputTokens}, d.alive()
 }
 
 func (d *drive) beforeRunEnd() (event, bool) {
@@ -262,29 +262,26 @@ func (d *drive) beforeRunEnd() (event, bool) {
 		q.FinalAssistantID = p.op.run().LatestAssistantEntryID
 	}
 	if !d.passHook(HookBeforeRunEnd, nil) {
-		return nil, false
+		return nil, d.alive()
 	}
 	out, _ := ask(d.trail.ctx, d.l, q.About, HookBeforeRunEnd, d.h.hooks.BeforeRunEnd, q, func(given, returned RunEnding) (RunEnding, error) {
 		given.FollowUp = returned.FollowUp
 		return given, checkInput(returned.FollowUp)
 	})
-	return runEnding{out.FollowUp}, d.ctx.Err() == nil
+	return runEnding{out.FollowUp}, d.alive()
 }
 
 // transformContext lets transform_context replace what a model sees.
-func (d *drive) transformContext(about About, projected []session.ProjectedMessage) ([]session.ProjectedMessage, bool) {
-	if len(d.h.hooks.TransformContext) == 0 {
-		return projected, true
-	}
-	if !d.passHook(HookTransformContext, nil) {
-		return nil, false
+func (d *drive) transformContext(about About, projected []session.ProjectedMessage) []session.ProjectedMessage {
+	if len(d.h.hooks.TransformContext) == 0 || !d.passHook(HookTransformContext, nil) {
+		return projected
 	}
 	out, _ := ask(d.trail.ctx, d.l, about, HookTransformContext, d.h.hooks.TransformContext, ContextView{about, projected}, func(given, returned ContextView) (ContextView, error) {
 		err := checkView(given.Messages, returned.Messages)
 		given.Messages = returned.Messages
 		return given, err
 	})
-	return session.Pair(out.Messages), d.ctx.Err() == nil
+	return session.Pair(out.Messages)
 }
 
 // checkView refuses messages that cannot be converted to those of a provider.
@@ -306,12 +303,9 @@ func checkView(given, returned []session.ProjectedMessage) error {
 }
 
 // beforePayload lets before_payload change a request.
-func (d *drive) beforePayload(about About, entry pistore.ID, req provider.Request) (provider.Request, bool) {
-	if len(d.h.hooks.BeforePayload) == 0 {
-		return req, true
-	}
-	if !d.passHook(HookBeforePayload, map[string]any{"responseEntryId": entry}) {
-		return req, false
+func (d *drive) beforePayload(about About, entry pistore.ID, req provider.Request) provider.Request {
+	if len(d.h.hooks.BeforePayload) == 0 || !d.passHook(HookBeforePayload, map[string]any{"responseEntryId": entry}) {
+		return req
 	}
 	out, _ := ask(d.trail.ctx, d.l, about, HookBeforePayload, d.h.hooks.BeforePayload, Payload{about, entry, req}, func(given, returned Payload) (Payload, error) {
 		r := returned.Request
@@ -320,7 +314,7 @@ func (d *drive) beforePayload(about About, entry pistore.ID, req provider.Reques
 		given.Request.Tools, given.Request.Options = r.Tools, r.Options
 		return given, err
 	})
-	return out.Request, d.ctx.Err() == nil
+	return out.Request
 }
 
 // checkPayload refuses what the contract of a provider does not allow.
@@ -352,15 +346,12 @@ func checkPayload(given, returned provider.Request) error {
 }
 
 // afterResponse lets after_response replace the content of a response.
-func (d *drive) afterResponse(about About, entry pistore.ID, msg *session.AssistantMessage) (*session.AssistantMessage, bool) {
-	if len(d.h.hooks.AfterResponse) == 0 {
-		return msg, true
-	}
-	if !d.passHook(HookAfterResponse, map[string]any{"responseEntryId": entry}) {
-		return msg, false
+func (d *drive) afterResponse(about About, entry pistore.ID, msg *session.AssistantMessage) *session.AssistantMessage {
+	if len(d.h.hooks.AfterResponse) == 0 || !d.passHook(HookAfterResponse, map[string]any{"responseEntryId": entry}) {
+		return msg
 	}
 	out, _ := ask(d.trail.ctx, d.l, about, HookAfterResponse, d.h.hooks.AfterResponse, ResponseReview{about, entry, msg}, keepContent)
-	return out.Message, d.ctx.Err() == nil
+	return out.Message
 }
 
 // keepContent takes the content of a reviewed response, whose stop reason goes
@@ -386,7 +377,7 @@ func keepContent(given, returned ResponseReview) (ResponseReview, error) {
 }
 
 // beforeTool asks before_tool about a planned call, beside the calls that run.
-func (d *drive) beforeTool(ctx context.Context, about About, index int, call session.ToolCall) (callJudged, bool) {
+func (d *drive) beforeTool(ctx context.Context, about About, index int, call session.ToolCall) callJudged {
 	out, err := ask(ctx, d.l, about, HookBeforeTool, d.h.hooks.BeforeTool, ToolPlan{About: about, Call: call}, func(given, returned ToolPlan) (ToolPlan, error) {
 		if given.Block == "" {
 			given.Block = returned.Block
@@ -397,14 +388,11 @@ func (d *drive) beforeTool(ctx context.Context, about About, index int, call ses
 		}
 		return given, d.h.env.tools.Validate(call.Name, given.Call.Arguments)
 	})
-	if d.ctx.Err() != nil {
-		return callJudged{}, false
-	}
 	ev := callJudged{step: about.TurnID, index: index, arguments: out.Call.Arguments, block: out.Block}
 	if ev.block == "" && err != nil {
 		ev.block = "This call was not executed, because a check of it failed: " + err.Error()
 	}
-	return ev, true
+	return ev
 }
 
 // storableArguments are arguments as op.tool_args takes them.
@@ -416,12 +404,10 @@ func storableArguments(given pistore.JSON) (pistore.JSON, error) {
 }
 
 // afterTool lets after_tool change what a call returned.
-func (d *drive) afterTool(ctx context.Context, about About, id pistore.ID, call session.ToolCall, r toolResult) (toolResult, bool) {
-	if len(d.h.hooks.AfterTool) == 0 {
-		return r, true
-	}
-	if !d.passHook(HookAfterTool, map[string]any{"toolCallId": call.ID, "toolName": call.Name, "resultEntryId": id}) {
-		return r, false
+func (d *drive) afterTool(ctx context.Context, about About, id pistore.ID, call session.ToolCall, r toolResult) toolResult {
+	shown := map[string]any{"toolCallId": call.ID, "toolName": call.Name, "resultEntryId": id}
+	if len(d.h.hooks.AfterTool) == 0 || !d.passHook(HookAfterTool, shown) {
+		return r
 	}
 	q := ToolOutcome{about, id, call, r.given()}
 	out, _ := ask(ctx, d.l, about, HookAfterTool, d.h.hooks.AfterTool, q, func(given, returned ToolOutcome) (ToolOutcome, error) {
@@ -430,5 +416,5 @@ func (d *drive) afterTool(ctx context.Context, about About, id pistore.ID, call 
 		_, err := storableResult(call, given.Result)
 		return given, err
 	})
-	return settledResult(call, out.Result, nil), d.ctx.Err() == nil
+	return settledResult(call, out.Result, nil)
 }

@@ -19,13 +19,13 @@ func (d *drive) beforeSummary(name HookName, hooks []func(context.Context, Summa
 		plan.Reason = ph.Reason
 	}
 	if !d.passHook(name, map[string]any{"summaryId": registers.SummaryOf(p.op.state).SummaryID}) {
-		return nil, false
+		return nil, d.alive()
 	}
 	out, _ := ask(d.trail.ctx, d.l, plan.About, name, hooks, plan, func(given, returned SummaryPlan) (SummaryPlan, error) {
 		given.Decline, given.Supplied = returned.Decline, returned.Supplied
 		return given, checkSupplied(returned.Supplied)
 	})
-	return summaryDecided{declined: out.Decline, supplied: out.Supplied}, d.ctx.Err() == nil
+	return summaryDecided{declined: out.Decline, supplied: out.Supplied}, d.alive()
 }
 
 func (q SummaryPlan) own() SummaryPlan {

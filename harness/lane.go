@@ -182,34 +182,6 @@ func (l *Lane) SetConfiguration(ctx context.Context, c registers.LaneConfigurati
 	return nil
 }
 
-// Resume continues a suspended run and returns its handle. Errors:
-// ErrNothingToResume when no run is open, or it is already going on.
-func (l *Lane) Resume(ctx context.Context) (*Handle, error) {
-	if err := l.take(ctx); err != nil {
-		return nil, err
-	}
-	defer l.give()
-	l.mu.Lock()
-	p, handle, driving := l.pos, l.current, l.drive != nil
-	l.mu.Unlock()
-	if p.op == nil || driving {
-		return nil, fmt.Errorf("harness: lane %s: %w", l.name, ErrNothingToResume)
-	}
-	p, err := l.h.withPath(ctx, p)
-	if err != nil {
-		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
-	}
-	l.move(p)
-	if handle == nil || handle.id != p.op.meta.OperationID {
-		handle = newHandle(p.op.meta.OperationID, l.name)
-		l.adopt(handle)
-	}
-	handle.set(nil)
-	l.post(RunResume{p.about("")})
-	l.start(ctx, handle, true)
-	return handle, nil
-}
-
 // rejected tells a refusal, after which everything goes on, from a failure,
 // after which nothing does.
 func (l *Lane) rejected(ctx context.Context, err error) error {
@@ -327,13 +299,14 @@ func (l *Lane) endedElsewhere(ctx context.Context, handle *Handle, old *position
 // has under way is cancelled, and it commits nothing any more.
 func (l *Lane) detach(p *position) (driven bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pos = p
-	if l.drive == nil {
+	d := l.drive
+	l.pos, l.drive = p, nil
+	l.mu.Unlock()
+	if d == nil {
 		return false
 	}
-	l.drive.cancel()
-	l.drive = nil
+	d.cancel()
+	l.gate.refuse()
 	return true
 }
 

@@ -121,6 +121,9 @@ func next(p *position, env *environment) action {
 	case *registers.NavigationState:
 		return nextOfNavigation(p, s, env)
 	}
+	if p.op.cancelled() {
+		return nextCancelled(p, env)
+	}
 	switch ph := p.op.phase().(type) {
 	case *registers.Checkpoint:
 		return nextAtCheckpoint(p, ph, env)
@@ -150,13 +153,6 @@ func next(p *position, env *environment) action {
 func beyond(op *operation) string {
 	if op.meta.RequestID != "" {
 		return "request"
-	}
-	run, ok := op.state.(*registers.RunState)
-	if !ok {
-		return ""
-	}
-	if run.Control.CancelRequested {
-		return "cancelled run"
 	}
 	return ""
 }
@@ -289,6 +285,8 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 		return applyToolSettled(p, ev.index, errorResult(ev.message), m, c)
 	case toolSettled:
 		return applyToolSettled(p, ev.index, ev.result, m, c)
+	case endAborted:
+		return applyEndAborted(p, c)
 	case consume:
 		return applyConsume(p, ev, env, c)
 	case endBatch:

@@ -19,20 +19,21 @@ func (d *drive) poll() (event, bool) {
 			"model": pend.Configuration.Model, "poll": pend.Poll, "handle": p.op.handle.ID, "responseEntryId": pend.ResponseEntryID,
 		})
 	})
-	if d.l.gate.pass(d.ctx, t) != nil {
-		return nil, false
+	if d.l.gate.pass(d.signal, t) != nil {
+		msg := syntheticResponse(asAttempt(pend), session.StopAborted, abortedResponseText, d.h.clock.Read())
+		return polled{responded{message: msg}}, d.alive()
 	}
 	d.l.emit(MessageStart{about, pend.ResponseEntryID, pend.Poll})
 	req := provider.Request{
 		Model: pend.Configuration.Model, ThinkingLevel: pend.Configuration.ThinkingLevel, Options: pend.StreamOptions, Attempt: pend.Poll,
 	}
 	resp := d.callPoll(about, pend, req, *p.op.handle)
-	if d.ctx.Err() != nil {
+	if !d.alive() {
 		return nil, false // closed: the poll stays in flight
 	}
 	ev := settledResponse(resp, req, d.h.clock.Read())
-	var ok bool
-	if ev.message, ok = d.afterResponse(about, pend.ResponseEntryID, ev.message); !ok {
+	ev.message = d.afterResponse(about, pend.ResponseEntryID, ev.message)
+	if !d.alive() {
 		return nil, false
 	}
 	d.l.emit(MessageEnd{about, pend.ResponseEntryID, ev.message})

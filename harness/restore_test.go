@@ -180,19 +180,8 @@ func opOf(rows []pistore.Row) string {
 // States that are not executed here are suspended as unsupported, however often
 // they are resumed, and stay byte for byte as they are.
 func TestUnsupportedStatesAreLeftAlone(t *testing.T) {
-	pending, batch, checkpoint := stoppedAt(t, "assistant effect_pending"), stoppedAt(t, "tools"), stoppedAt(t, "checkpoint")
-	set := func(rows []pistore.Row, change func(*registers.RunState)) []pistore.Row {
-		return edited(rows, registers.OpStateNS, func(r pistore.Register) pistore.JSON {
-			run := *openRun(t, rows)
-			change(&run)
-			return registers.EncodeOpState(&run)
-		})
-	}
-	cancelled := registers.Control{CancelRequested: true, RequestedAt: 1}
+	pending := stoppedAt(t, "assistant effect_pending")
 	for name, rows := range map[string][]pistore.Row{
-		"a cancelled run at a checkpoint":  set(checkpoint, func(s *registers.RunState) { s.Control = cancelled }),
-		"a cancelled run behind an intent": set(pending, func(s *registers.RunState) { s.Control = cancelled }),
-		"a cancelled run with calls":       set(batch, func(s *registers.RunState) { s.Control = cancelled }),
 		"a run that a request asked for": edited(pending, registers.OpMetaNS, func(r pistore.Register) pistore.JSON {
 			m, err := registers.DecodeOpMeta(r.Value)
 			if err != nil {

@@ -58,11 +58,19 @@ func resumeDeferred(p *position, env *environment, m mint, c *change) *position 
 	var pend registers.DeferredPending
 	switch ph := p.op.phase().(type) {
 	case *registers.DeferredSuspended:
+		if p.op.cancelled() {
+			return p
+		}
 		pend = registers.DeferredPending{
 			StepID: ph.StepID, SourceEntryID: ph.SourceEntryID, Poll: min(ph.Poll+1, pistore.MaxSeq),
 			Configuration: ph.Configuration, StreamOptions: ph.StreamOptions,
 		}
 	case *registers.DeferredPending:
+		if p.op.cancelled() {
+			c.moved = true
+			attempt := asAttempt(ph)
+			return applyAbortedResponse(p, attempt, *syntheticResponse(attempt, session.StopAborted, unknownResponseText, m.Now()), c)
+		}
 		pend = *ph
 	default:
 		panic(fmt.Sprintf("harness: phase %T", ph))
@@ -90,8 +98,11 @@ func asAttempt(pend *registers.DeferredPending) *registers.AssistantPending {
 func applyPolled(p *position, ev polled, m mint, c *change) *position {
 	poll := p.op.phase().(*registers.DeferredPending)
 	pend := asAttempt(poll)
-	class := classify(ev.responded, pend)
 	msg := *ev.message
+	if p.op.cancelled() {
+		return applyAbortedResponse(p, pend, msg, c)
+	}
+	class := classify(ev.responded, pend)
 	switch class {
 	case classDeferred:
 		if provider.SameHandle(*msg.Deferred, *p.op.handle) {

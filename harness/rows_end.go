@@ -48,6 +48,9 @@ func terminate(p *position, result registers.LastResult, c *change) *position {
 	for _, at := range p.op.owned() {
 		c.remove(at.Namespace, at.Key)
 	}
+	if step := stepOf(p.op.phase()); step != "" {
+		c.tell(TurnEnd{p.about(step)})
+	}
 	c.tell(endOf(p.about(""), result))
 	ended := registers.QueuedIDs(p.op.state)
 	idle := *p.withQueued(func(all map[pistore.ID]registers.PendingEntry) {
@@ -102,7 +105,7 @@ func applyResumed(p *position, env *environment, m mint, c *change) *position {
 		return resumeDeferred(p, env, m, c)
 	case *registers.Tools:
 		for i, call := range ph.Calls {
-			if call.Status == registers.CallEffectPending && !replayable(call, p.op.batch[i].Name, env) {
+			if call.Status == registers.CallEffectPending && (p.op.cancelled() || !replayable(call, p.op.batch[i].Name, env)) {
 				p = applyToolSettled(p, i, interrupted(p, i, call.ResultEntryID), m, c)
 				c.moved = true
 			}
@@ -116,11 +119,14 @@ func applyResumed(p *position, env *environment, m mint, c *change) *position {
 // response settles the reserved ids.
 func recoverRequest(p *position, pend *registers.AssistantPending, m mint, c *change) *position {
 	c.moved = true
+	if p.op.cancelled() {
+		return applyAbortedResponse(p, pend, *syntheticResponse(pend, session.StopAborted, unknownResponseText, m.Now()), c)
+	}
 	if pend.Attempt < pend.Context.RetryPolicy.MaxAttempts {
 		return p.withPhase(&registers.AssistantReady{Context: pend.Context, NextAttempt: pend.Attempt + 1})
 	}
 	text := fmt.Sprintf("The process ended during attempt %d of %d; the response is unknown.", pend.Attempt, pend.Context.RetryPolicy.MaxAttempts)
-	msg := syntheticResponse(pend, text, m.Now())
+	msg := syntheticResponse(pend, session.StopError, text, m.Now())
 	return drain(settle(p, pend, msg, c), pend, "interrupted", text, c)
 }
 

@@ -114,17 +114,24 @@ func applyConsume(p *position, ev consume, env *environment, c *change) *positio
 		if env.projects(p.queued[id]) {
 			trigger = id
 		}
-		p = c.placeQueued(p, id)
 	}
-	p = p.withRun(func(run *registers.RunState) {
-		waiting := ev.queue.of(&run.Inbox)
-		*waiting = (*waiting)[ev.count:]
-	})
+	p = c.placeFrom(p, ev.queue, ev.count)
 	if trigger == "" || p.op.cancelled() {
 		return p
 	}
 	return p.withPhase(&registers.Checkpoint{
 		Continuation: &registers.NeedAssistant{}, TriggerEntryID: trigger, SkipInboxOnce: true,
+	})
+}
+
+// placeFrom gives the oldest items of a queue of the inbox their places.
+func (c *change) placeFrom(p *position, q queue, count int) *position {
+	for _, id := range (*q.of(&p.op.run().Inbox))[:count] {
+		p = c.placeQueued(p, id)
+	}
+	return p.withRun(func(run *registers.RunState) {
+		waiting := q.of(&run.Inbox)
+		*waiting = (*waiting)[count:]
 	})
 }
 

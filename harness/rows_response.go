@@ -50,8 +50,11 @@ func storable(n int64) int64 { return min(max(n, 0), pistore.MaxSeq) }
 // next become durable together.
 func applyResponse(p *position, ev responded, env *environment, m mint, c *change) *position {
 	pend := p.op.phase().(*registers.AssistantPending)
-	class := classify(ev, pend)
 	msg := *ev.message
+	if p.op.cancelled() {
+		return applyAbortedResponse(p, pend, msg, c)
+	}
+	class := classify(ev, pend)
 	if class == classOverflow || class == classUnusable {
 		msg = normalized(msg, session.StopError)
 	}

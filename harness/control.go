@@ -1,0 +1,144 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"pistore/registers"
+)
+
+// Public calls that begin, stop and wait for what a lane does.
+
+// Resume continues a suspended operation and returns its handle. Errors:
+// ErrNothingToResume when no operation is open, or it is already going on.
+func (l *Lane) Resume(ctx context.Context) (*Handle, error) {
+	if err := l.take(ctx); err != nil {
+		return nil, err
+	}
+	defer l.give()
+	if l.position().op == nil || l.driven() {
+		return nil, fmt.Errorf("harness: lane %s: %w", l.name, ErrNothingToResume)
+	}
+	return l.resume(ctx)
+}
+
+// resume starts a drive on the open operation, which has none. The caller holds
+// the line.
+func (l *Lane) resume(ctx context.Context) (*Handle, error) {
+	p, err := l.h.withPath(ctx, l.position())
+	if err != nil {
+		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
+	}
+	l.move(p)
+	handle := l.handle()
+	if handle == nil || handle.id != p.op.meta.OperationID {
+		handle = newHandle(p.op.meta.OperationID, l.name)
+		l.adopt(handle)
+	}
+	handle.set(nil)
+	l.post(RunResume{p.about("")})
+	l.start(ctx, handle, true)
+	return handle, nil
+}
+
+// Abort asks the open operation to stop and returns once that is durable, with
+// the input that it drained. What is under way is cancelled and settled as
+// aborted, accepted writes are placed, and the operation ends as aborted; Wait
+// tells when. An operation that was restored is brought to that end by a drive
+// that starts no effect. Repeated, it returns the same and writes nothing.
+// Errors: ErrNoActiveOperation.
+func (l *Lane) Abort(ctx context.Context) (Drained, error) {
+	if err := l.take(ctx); err != nil {
+		return Drained{}, err
+	}
+	defer l.give()
+	p, err := l.decide(ctx, func(p *position, m mint, c *change) (*position, error) {
+		if p.op == nil {
+			return nil, ErrNoActiveOperation
+		}
+		if p.op.cancelled() {
+			return p, nil
+		}
+		return applyAbort(p, m, c), nil
+	})
+	if err != nil {
+		return Drained{}, err
+	}
+	drained := p.drained()
+	if l.signal() {
+		return drained, nil
+	}
+	_, err = l.resume(context.WithoutCancel(ctx))
+	return drained, err
+}
+
+// signal cancels the effects of the drive that is at work. It is false if none
+// is.
+func (l *Lane) signal() bool {
+	l.mu.Lock()
+	d := l.drive
+	l.mu.Unlock()
+	if d == nil {
+		return false
+	}
+	l.gate.refuse() // first, so that what is parked is settled in its order
+	d.abort()
+	return true
+}
+
+// Finalize ends the open operation as it stands: an administrative call for one
+// that cannot or must not be brought to an end of its own. What is under way is
+// abandoned, and no result of it is ever stored; accepted writes are placed,
+// other input of the run is dropped. Errors: ErrNoActiveOperation,
+// pistore.ErrInvalid for an unknown outcome.
+func (l *Lane) Finalize(ctx context.Context, outcome registers.Outcome) (registers.LastResult, error) {
+	if err := checkOutcome(outcome); err != nil {
+		return registers.LastResult{}, fmt.Errorf("harness: lane %s: %w", l.name, err)
+	}
+	if err := l.take(ctx); err != nil {
+		return registers.LastResult{}, err
+	}
+	defer l.give()
+	var result registers.LastResult
+	p, err := l.decide(ctx, func(p *position, _ mint, c *change) (*position, error) {
+		if p.op == nil {
+			return nil, ErrNoActiveOperation
+		}
+		p = finalize(p, outcome, c)
+		result = *c.result
+		return p, nil
+	})
+	if err != nil {
+		return registers.LastResult{}, err
+	}
+	l.detach(p)
+	if handle := l.handle(); handle != nil && handle.id == result.OperationID {
+		handle.set(&Result{Ended: &result})
+	}
+	return result, nil
+}
+
+// WaitIdle returns when the lane has no open operation. Errors: ErrSuspended
+// when the operation waits for a Resume, those of [Handle.Wait].
+func (l *Lane) WaitIdle(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		idle, handle := l.pos.op == nil, l.current
+		l.mu.Unlock()
+		switch {
+		case idle:
+			return l.h.sealedBy()
+		case handle == nil: // another owner's, found on the way
+			return fmt.Errorf("harness: lane %s: %w", l.name, ErrSuspended)
+		}
+		result, err := handle.Wait(ctx)
+		switch {
+		case errors.Is(err, ErrUnknownOutcome):
+		case err != nil:
+			return err
+		case result.Suspended != nil:
+			return fmt.Errorf("harness: lane %s: %w: %s", l.name, ErrSuspended, result.Suspended.Reason)
+		}
+	}
+}
