@@ -73,7 +73,7 @@ func (l *life) start(r *rand.Rand) error {
 		Compaction:    harness.Compaction{ByHand: true}, // the rules judge requests of turns
 		SystemPrompt:  "You are simulated.", ToolExecution: p.tools, RetryPolicy: p.retry,
 		SteeringMode: p.steering, FollowUpMode: p.followUp,
-		Drive: l.drive, OnEvent: l.onEvent,
+		Hooks: newHooks(l), Drive: l.drive, OnEvent: l.onEvent,
 		Clock: l.s.clock.read, Sleep: l.sleep, Rand: rand.NewChaCha8(seed),
 	}
 	if p.mode == Wild && l.n > 1 && chance(r, 3) { // what was captured counts, not what is now
