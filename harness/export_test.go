@@ -51,6 +51,21 @@ var faulty = map[string]func(planner) planner{
 			return m.next(p, env)
 		}, apply: m.apply}
 	},
+	"compacts twice": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
+		q := m.apply(p, ev, env, ids, c)
+		if run, ok := q.operationState().(*registers.RunState); ok {
+			at, _ := run.Phase.(*registers.Checkpoint)
+			if at == nil {
+				return q
+			}
+			if need, ok := at.Continuation.(*registers.NeedAssistant); ok && need.OverflowRecoveryUsed {
+				again := *at
+				again.Continuation = &registers.NeedAssistant{}
+				q = q.withPhase(&again)
+			}
+		}
+		return q
+	}),
 	"resets the retry count": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
 		q := m.apply(p, ev, env, ids, c)
 		if _, ok := ev.(resumed); ok && q.op != nil {

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 
 	"pistore"
@@ -21,18 +22,14 @@ type actKind struct {
 	// refused is the error that the call must give where the lane stands now (op
 	// is nil on an idle lane), nil: none.
 	refused func(op *record) error
-	do      func(l *life, lane *harness.Lane, a act) error
+	// may are errors that an accepted call may give as well.
+	may []error
+	do  func(l *life, lane *harness.Lane, a act) error
 }
 
 var actKinds = []actKind{
 	{
-		name: "prompt", weight: 10,
-		refused: func(op *record) error {
-			if op != nil {
-				return harness.ErrLaneBusy
-			}
-			return nil
-		},
+		name: "prompt", weight: 12, refused: unlessIdle,
 		do: func(l *life, lane *harness.Lane, a act) error {
 			_, err := lane.Prompt(l.asking(), harness.Prompt{Text: a.text()})
 			return err
@@ -92,6 +89,34 @@ var actKinds = []actKind{
 		},
 	},
 	{
+		name: "compact", weight: 3, refused: unlessIdle, may: []error{harness.ErrNothingToCompact},
+		do: func(l *life, lane *harness.Lane, a act) error {
+			_, err := lane.Compact(l.asking(), a.text())
+			return err
+		},
+	},
+	{
+		name: "navigate", weight: 3, refused: unlessIdle, may: []error{errNowhere},
+		do: func(l *life, lane *harness.Lane, a act) error {
+			r := dice(l.s.program.seed, "navigate", a.n)
+			nav := harness.Navigation{Summarize: chance(r, 2), TargetID: l.target(a.lane, r)}
+			if chance(r, 3) {
+				nav.Label = a.text()
+			}
+			if nav.TargetID == "" && l.s.oracle.open(a.lane) == nil {
+				return errNowhere
+			}
+			if nav.TargetID == "" {
+				nav.TargetID = "anywhere"
+			}
+			_, err := lane.Navigate(l.asking(), nav)
+			if err == nil {
+				l.s.world.wander(a.lane)
+			}
+			return err
+		},
+	},
+	{
 		name: "configure", weight: 2, inRun: true,
 		do: func(l *life, lane *harness.Lane, a act) error {
 			r := dice(l.s.program.seed, "configure", a.n)
@@ -107,6 +132,45 @@ var actKinds = []actKind{
 			return lane.SetConfiguration(l.asking(), c)
 		},
 	},
+}
+
+// errNowhere: there is no entry to navigate to.
+var errNowhere = errors.New("there is nowhere to go")
+
+// target picks an entry to navigate to: any in the wild, in a script one that is
+// at the same place in every run, what a user said.
+func (l *life) target(lane string, r *rand.Rand) pistore.ID {
+	leaf := l.s.oracle.leaf(lane)
+	var all []pistore.ID
+	if l.s.program.mode == Wild {
+		all = l.s.oracle.all()
+	} else {
+		for _, n := range l.s.oracle.path(leaf) {
+			if _, ok := n.message.(*session.UserMessage); ok {
+				all = append(all, n.ID)
+			}
+		}
+	}
+	all = slices.DeleteFunc(all, func(id pistore.ID) bool { return id == leaf })
+	if len(all) == 0 {
+		return ""
+	}
+	return all[r.IntN(len(all))]
+}
+
+// all returns every entry, in the order in which they came.
+func (o *oracle) all() []pistore.ID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.order)
+}
+
+// unlessIdle: a lane has one operation at a time.
+func unlessIdle(op *record) error {
+	if op != nil {
+		return harness.ErrLaneBusy
+	}
+	return nil
 }
 
 // unlessRunning: only an open run that was not asked to stop takes input.
@@ -198,6 +262,8 @@ func (l *life) act(a act) (done bool) {
 		}
 		s.unsure = &unsure{a, commits}
 		return false
+	case want == nil && slices.ContainsFunc(kind.may, func(e error) bool { return errors.Is(err, e) }):
+		s.count("declined " + kind.name)
 	case !errors.Is(err, want):
 		s.find("refusals", "%s on lane %s gives %v, and should give %v", a, a.lane, err, want)
 	case want != nil:

@@ -121,6 +121,7 @@ func (c *commit) take() {
 			n.lane = c.ops[0].lane
 		}
 		c.o.entries[n.ID] = n
+		c.o.order = append(c.o.order, n.ID)
 	}
 	for _, u := range c.usage {
 		c.o.usage[u.ID] = u
@@ -159,40 +160,115 @@ func (c *commit) takeChange(ch change) {
 	}
 	if p := pendingOf(ch.before); p != nil {
 		step := c.o.step(p.step)
-		if c.inserted(p.response) != nil {
+		switch q := pendingOf(ch.after); {
+		case c.settles(p):
 			step.settled++
 			if step.burned && p.attempt == p.most {
 				c.o.world.doubt(ch.lane, "a lost attempt may have been one too many")
 			}
-		} else if q := pendingOf(ch.after); q == nil || q.response != p.response {
+		case q == nil || q.usage != p.usage:
 			step.burned = true
 		}
 	}
 	if p := pendingOf(ch.after); p != nil {
 		c.o.step(p.step).attempts = p.attempt
 	}
+	c.takeCompaction(ch)
 }
+
+// takeCompaction remembers for which triggers a run has compacted.
+func (c *commit) takeCompaction(ch change) {
+	if p, reason := compactionBegun(ch); p != nil {
+		c.o.count("compaction " + reason)
+		c.o.compacted[compactedFor(p)] = true
+	}
+}
+
+// compactionBegun returns the compaction within a run that a transaction begins,
+// nil if it begins none.
+func compactionBegun(ch change) (begun *registers.RunCompaction, reason string) {
+	before, after := compactionOf(ch.before), compactionOf(ch.after)
+	if after == nil || before != nil && before.Summary.SummaryID == after.Summary.SummaryID {
+		return nil, ""
+	}
+	return after, string(after.Reason)
+}
+
+func compactionOf(s registers.OpState) *registers.RunCompaction {
+	if run, ok := s.(*registers.RunState); ok {
+		p, _ := run.Phase.(*registers.RunCompaction)
+		return p
+	}
+	return nil
+}
+
+// compactedFor is what a run compacts for once only.
+func compactedFor(p *registers.RunCompaction) string {
+	return string(p.Reason) + " " + string(p.ResumeAfter.TriggerEntryID)
+}
+
+// settles reports whether the transaction stores the outcome of a request.
+func (c *commit) settles(p *pending) bool {
+	return slices.ContainsFunc(c.usage, func(u pistore.InsertUsage) bool { return u.ID == p.usage })
+}
+
+// purpose is what a request is for.
+type purpose string
+
+const (
+	forTurn    purpose = "turn"
+	forPoll    purpose = "poll"
+	forSummary purpose = "summary"
+)
 
 // pending is an announced request that is not answered.
 type pending struct {
-	step            pistore.ID
-	attempt, most   int64
-	response, usage pistore.ID
+	purpose       purpose
+	step          pistore.ID // of a turn; its polls and summaries are counted apart
+	attempt, most int64      // of polls there is no bound
+	index         int64      // of a summary: which request of the attempt
+	response      pistore.ID // empty: a summary's
+	usage         pistore.ID
 }
 
-// pendingOf returns the announced request of a run, nil if there is none.
+// pendingOf returns the announced request of an operation, nil if there is none.
 func pendingOf(s registers.OpState) *pending {
+	if s == nil {
+		return nil
+	}
+	if sum := registers.SummaryOf(s); sum != nil {
+		return pendingSummary(sum)
+	}
 	run, ok := s.(*registers.RunState)
 	if !ok {
 		return nil
 	}
-	p, ok := run.Phase.(*registers.AssistantPending)
-	if !ok {
+	switch p := run.Phase.(type) {
+	case *registers.AssistantPending:
+		return &pending{
+			purpose: forTurn, step: p.Context.StepID, attempt: p.Attempt, most: p.Context.RetryPolicy.MaxAttempts,
+			response: p.ResponseEntryID, usage: p.UsageID,
+		}
+	case *registers.DeferredPending:
+		return &pending{
+			purpose: forPoll, step: "poll " + p.StepID, attempt: p.Poll, most: p.Poll + 1, response: p.ResponseEntryID, usage: p.UsageID,
+		}
+	default:
+		return nil
+	}
+}
+
+func pendingSummary(sum *registers.Summary) *pending {
+	if sum.Generating == nil {
+		return nil
+	}
+	p, ok := sum.Generating.Generation.(*registers.GenerationPending)
+	if !ok || p.Request == nil {
 		return nil
 	}
 	return &pending{
-		step: p.Context.StepID, attempt: p.Attempt, most: p.Context.RetryPolicy.MaxAttempts,
-		response: p.ResponseEntryID, usage: p.UsageID,
+		purpose: forSummary, step: sum.SummaryID, attempt: p.Attempt, most: sum.Generating.Context.RetryPolicy.MaxAttempts,
+		index: p.Request.Index, usage: p.Request.UsageID,
 	}
 }
 

@@ -57,7 +57,27 @@ func newHooks(l *life) harness.Hooks {
 	if some() {
 		add(&h.AfterTool, l.afterTool)
 	}
+	if some() {
+		add(&h.BeforeCompaction, l.decideSummary)
+	}
+	if some() {
+		add(&h.BeforeNavigation, l.decideSummary)
+	}
 	return h
+}
+
+// decideSummary declines some summaries and supplies others.
+func (l *life) decideSummary(_ context.Context, in harness.SummaryPlan) (harness.SummaryPlan, error) {
+	l.hooked(in.Lane, "before_summary", true)
+	switch dice(l.s.program.seed, "summary", len(in.Preparation.MessagesToSummarize), in.Preparation.TokensBefore).IntN(5) {
+	case 0:
+		in.Decline = true
+	case 1:
+		in.Supplied = &harness.SuppliedSummary{Text: "A hook says: much was said.", Usage: `{"input":5,"cost":{"total":0.0625}}`}
+	case 2:
+		in.Supplied = &harness.SuppliedSummary{Text: "A hook says: little was said."}
+	}
+	return in, nil
 }
 
 func add[T any](hook *[]func(context.Context, T) (T, error), f func(context.Context, T) (T, error)) {

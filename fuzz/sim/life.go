@@ -70,8 +70,8 @@ func (l *life) start(r *rand.Rand) error {
 	o := harness.Options{
 		Providers: provider.NewSet(newProvider(l)), Tools: set,
 		Configuration: registers.LaneConfiguration{Model: registers.ModelRef{Provider: providerName, ModelID: "large"}},
-		Compaction:    harness.Compaction{ByHand: true}, // the rules judge requests of turns
 		SystemPrompt:  "You are simulated.", ToolExecution: p.tools, RetryPolicy: p.retry,
+		Compaction:   harness.Compaction{ReserveTokens: 600, KeepRecentTokens: 150},
 		SteeringMode: p.steering, FollowUpMode: p.followUp,
 		Hooks: newHooks(l), Drive: l.drive, OnEvent: l.onEvent,
 		Clock: l.s.clock.read, Sleep: l.sleep, Rand: rand.NewChaCha8(seed),

@@ -28,7 +28,11 @@ var mishaps = []mishap{
 // Happenings names what [Counts] must hold after enough seeds, over a backend
 // without a disk.
 func Happenings() []string {
-	names := []string{"hang", "resume", "sleep", "transcript compared", "drives compared", "context extended"}
+	names := []string{
+		"hang", "resume", "sleep", "transcript compared", "drives compared", "context extended", "compaction threshold", "compaction overflow",
+		"request for a turn", "request for a poll", "request for a summary", "operation run", "operation compaction", "operation navigation",
+		"outcome completed", "outcome failed", "outcome declined", "cancelled",
+	}
 	for _, k := range actKinds {
 		names = append(names, "act "+k.name)
 	}

@@ -29,8 +29,11 @@ type oracle struct {
 	usage   map[pistore.ID]pistore.InsertUsage
 	ops     map[pistore.ID]*record
 	steps   map[pistore.ID]*stepRecord
-	commits []string // readable, with ids
-	lastSeq pistore.Seq
+	order   []pistore.ID // of the entries
+	commits []string     // readable, with ids
+	// compacted is for what runs have compacted, see compactedFor.
+	compacted map[string]bool
+	lastSeq   pistore.Seq
 	// cancelling is the queued entry that a CancelQueued under way names.
 	cancelling pistore.ID
 	// asked: what is being committed was asked for by a call, and is not a drive's.
@@ -72,6 +75,7 @@ func newOracle(a *account, c *clock, w *world) *oracle {
 		account: a, clock: c, world: w,
 		cells: map[pistore.Address]pistore.JSON{}, entries: map[pistore.ID]*node{}, usage: map[pistore.ID]pistore.InsertUsage{},
 		ops: map[pistore.ID]*record{}, steps: map[pistore.ID]*stepRecord{},
+		compacted: map[string]bool{},
 	}
 	o.changed = sync.NewCond(&o.mu)
 	return o
@@ -208,6 +212,16 @@ func (o *oracle) settledAttempts(lane string) int {
 	return 0
 }
 
+// announced returns the request that a lane has announced, nil if there is none.
+func (o *oracle) announced(lane string) *pending {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if op := o.openLocked(lane); op != nil {
+		return pendingOf(op.state)
+	}
+	return nil
+}
+
 // path returns the entries from a leaf to the root, oldest first.
 func (o *oracle) path(leaf pistore.ID) []*node {
 	o.mu.Lock()
@@ -220,8 +234,9 @@ func (o *oracle) path(leaf pistore.ID) []*node {
 	return path
 }
 
-// waitTurn waits until the calls before this one in its batch are settled, so
-// that calls that run beside each other complete in one order in every drive.
+// waitTurn waits until every call of the batch is cleared and those before this
+// one are settled, so that calls that run beside each other complete in one order
+// in every drive.
 func (o *oracle) waitTurn(ctx context.Context, lane string, result pistore.ID) {
 	defer context.AfterFunc(ctx, func() {
 		o.mu.Lock()
@@ -240,23 +255,23 @@ func (o *oracle) isNext(lane string, result pistore.ID) bool {
 	if op == nil {
 		return true
 	}
-	run, ok := op.state.(*registers.RunState)
-	if !ok {
+	batch := batchOf(op.state)
+	if batch == nil || o.sequential(op.state.(*registers.RunState), batch) {
 		return true
 	}
-	batch, ok := run.Phase.(*registers.Tools)
-	if !ok {
-		return true
+	planned := func(call registers.Call) bool { return call.Status == registers.CallPlanned }
+	if slices.ContainsFunc(batch.Calls, planned) {
+		return false
 	}
-	for _, call := range batch.Calls {
-		if call.ResultEntryID == result {
-			return true
-		}
-		if call.Status != registers.CallCompleted {
-			return false
-		}
-	}
-	return true
+	at := slices.IndexFunc(batch.Calls, func(call registers.Call) bool { return call.Status != registers.CallCompleted })
+	return at < 0 || batch.Calls[at].ResultEntryID == result
+}
+
+// sequential reports whether the calls of a batch run one after the other.
+func (o *oracle) sequential(run *registers.RunState, batch *registers.Tools) bool {
+	response, ok := o.entries[batch.AssistantEntryID].message.(*session.AssistantMessage)
+	return run.Settings.ToolExecution == registers.Sequential ||
+		ok && slices.ContainsFunc(response.ToolCalls(), func(call session.ToolCall) bool { return call.Name == aloneTool })
 }
 
 // guard is the store as one life of the process sees it.
@@ -373,9 +388,10 @@ func (g *guard) Export(ctx context.Context) iter.Seq2[pistore.Row, error] {
 	return g.Storage.Export(ctx)
 }
 
-// Branch may go back to the newest compaction, and no further.
+// Branch may go back to the newest compaction, and no further, but for a call
+// that looks where two branches part.
 func (g *guard) Branch(ctx context.Context, q pistore.BranchQuery) iter.Seq2[pistore.Entry, error] {
-	if q.StopAtType != pistore.TypeCompaction && q.StopAtID == "" && q.Limit == 0 {
+	if q.StopAtType != pistore.TypeCompaction && q.StopAtID == "" && q.Limit == 0 && !(q.StructureOnly && ctx.Value(asked{}) != nil) {
 		g.scanned("a branch to its root")
 	}
 	return g.Storage.Branch(ctx, q)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -16,8 +17,8 @@ const providerName = "sim"
 
 // The models. The small one is outgrown by a conversation.
 var models = []provider.Model{
-	{ID: "large", ContextWindow: 200_000, MaxOutputTokens: 16_384, Price: faux.DefaultModel.Price},
-	{ID: "small", ContextWindow: 2_000, MaxOutputTokens: 500, Price: faux.DefaultModel.Price},
+	{ID: "large", ContextWindow: 4_000, MaxOutputTokens: 1_000, Price: faux.DefaultModel.Price},
+	{ID: "small", ContextWindow: 1_500, MaxOutputTokens: 300, Price: faux.DefaultModel.Price},
 }
 
 // scripted is the provider of one life: [faux.Provider] with a script that is
@@ -43,14 +44,66 @@ func (p *scripted) Stream(ctx context.Context, req provider.Request, deltas func
 		return provider.Response{Message: provider.Empty(req, "", session.StopAborted, "dead")}
 	}
 	lane := l.lane()
-	l.s.oracle.judgeRequest(lane, req.Attempt)
-	l.s.oracle.judgeContext(lane, rendered(req.Messages))
-	l.s.count("request")
-	l.s.say("  %s: the provider is asked, attempt %d, %q", lane, req.Attempt, newestText(req.Messages))
+	asked := l.s.oracle.judgeRequest(lane, req.Attempt)
+	if asked == nil {
+		return provider.Response{Message: provider.Empty(req, "", session.StopError, "nobody asked")}
+	}
+	l.s.say("  %s: the provider is asked for a %s, attempt %d, %.60q", lane, asked.purpose, req.Attempt, newestText(req.Messages))
+	if asked.purpose == forTurn {
+		l.s.oracle.judgeContext(lane, rendered(req.Messages))
+	}
 	l.atRequest(lane)
 	response := p.Provider.Stream(ctx, req, deltas)
 	l.s.count("response " + string(response.Message.StopReason))
 	return response
+}
+
+// Poll answers a poll as the handle says: pending some times, and then somehow.
+func (p *scripted) Poll(ctx context.Context, req provider.Request, handle session.DeferredHandle) provider.Response {
+	l := p.life
+	m := provider.Empty(req, "faux", session.StopStop, "")
+	if l.guard.isDead() {
+		m.StopReason = session.StopAborted
+		return provider.Response{Message: m}
+	}
+	lane := l.lane()
+	if asked := l.s.oracle.judgeRequest(lane, req.Attempt); asked != nil && asked.purpose != forPoll {
+		l.s.find("intent", "lane %s polls, and announced a %s", lane, asked.purpose)
+	}
+	l.s.say("  %s: the provider is polled, %d", lane, req.Attempt)
+	l.atRequest(lane)
+	r := dice(l.s.program.seed, "poll", handle.ID, req.Attempt)
+	if chance(r, 8) {
+		l.hang(ctx, lane, fmt.Sprintf("poll %s %d", handle.ID, req.Attempt))
+	}
+	m.Usage = `{"input":1,"output":2,"totalTokens":3,"cost":{"total":0.5}}`
+	turn, _, _ := strings.Cut(handle.ID, " ")
+	switch n := r.IntN(10); {
+	case ctx.Err() != nil:
+		m.StopReason, m.ErrorMessage = session.StopAborted, "cancelled"
+	case n < 4 && req.Attempt < 4:
+		m.StopReason, m.Deferred = session.StopDeferred, &handle
+	case n == 4:
+		other := handle
+		other.ID = "another"
+		m.StopReason, m.Deferred = session.StopDeferred, &other
+	case n == 5:
+		m.StopReason, m.ErrorMessage = session.StopError, "the batch is lost"
+	case n < 8:
+		call := rollCall(r)
+		call.ID = "polled"
+		m.StopReason, m.Content = session.StopToolUse, []session.Block{call}
+	default:
+		m.Content = session.TextContent("At last, answer " + handle.ID)
+	}
+	m.ResponseID = "faux-" + turn + "-sim" // so that the script goes on behind it
+	return provider.Response{Message: m}
+}
+
+// Cancel counts that nobody waits any more.
+func (p *scripted) Cancel(context.Context, session.DeferredHandle) error {
+	p.life.s.count("deferred response cancelled")
+	return errors.New("the vendor knows of no cancelling")
 }
 
 func rendered(messages []session.Message) []string {
@@ -88,7 +141,11 @@ func (p *scripted) answer(req provider.Request, at faux.Position) faux.Step {
 		}
 		return step
 	}
-	step := answers[weighted(r, answerWeights(at.Turn, len(req.Tools) > 0))].step(r, text, at.Turn)
+	weights := answerWeights(at.Turn, len(req.Tools) > 0)
+	if asked := l.s.oracle.announced(lane); asked != nil && asked.purpose == forSummary {
+		weights = summaryWeights()
+	}
+	step := answers[weighted(r, weights)].step(r, text, at.Turn)
 	if chance(r, 6) {
 		key := turnKey(lane, text, at.Turn)
 		step.Incidents = append(step.Incidents, faux.Incident{AfterDeltas: r.IntN(3), Do: func(ctx context.Context) { l.hang(ctx, lane, key) }})
@@ -125,6 +182,9 @@ var answers = []answerKind{
 	{name: "length", weight: 3, final: true, step: func(*rand.Rand, string, int) faux.Step {
 		return faux.Step{Content: session.TextContent("Cut"), StopReason: session.StopLength, Usage: fullOutput}
 	}},
+	{name: "deferred", weight: 5, final: true, step: func(_ *rand.Rand, text string, turn int) faux.Step {
+		return faux.Step{Deferred: &session.DeferredHandle{ID: fmt.Sprintf("%d %.40s", turn, text)}}
+	}},
 	{name: "error", weight: 3, final: true, step: func(r *rand.Rand, _ string, _ int) faux.Step {
 		return faux.Step{Content: session.TextContent("Some"), Error: "no such thing", ErrorAfterDeltas: r.IntN(2)}
 	}},
@@ -155,6 +215,18 @@ func answerWeights(turn int, tools bool) []int {
 	for i, k := range answers {
 		if !k.tools || tools && turn < 5 {
 			weights[i] = k.weight
+		}
+	}
+	return weights
+}
+
+// summaryWeights has most summaries come to be.
+func summaryWeights() []int {
+	weights := make([]int, len(answers))
+	for i, k := range answers {
+		weights[i] = 1
+		if k.name == "text" {
+			weights[i] = 30
 		}
 	}
 	return weights

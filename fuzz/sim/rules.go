@@ -29,8 +29,10 @@ var rules = []rule{
 	{"queue order", judgeNextRun},
 	{"invariant 15", judgeTerminal},
 	{"invariant 16", judgeOverflow},
+	{"compactions", judgeCompactions},
 	{"invariant 17", judgeAborted},
 	{"invariant 18", judgeBills},
+	{"invariant 18", judgeSettled},
 	{"attempts", judgeAttempts},
 	{"retry delay", judgeDelay},
 	{"resumes", judgeResumes},
@@ -348,12 +350,15 @@ func (c *commit) left(ch change) string {
 	return ""
 }
 
-// The mark of a spent overflow recovery stands only behind an overflow
-// compaction for the same trigger.
+// The mark of a spent overflow recovery stands behind an overflow compaction for
+// the same trigger, always and only there.
 func judgeOverflow(c *commit) string {
 	for _, ch := range c.ops {
 		used, trigger := recoveryUsed(ch.after)
 		if !used {
+			if trigger != "" && c.o.compacted[string(registers.ReasonOverflow)+" "+string(trigger)] {
+				return fmt.Sprintf("the overflow recovery for %s is spent, and the state forgets it", trigger)
+			}
 			continue
 		}
 		if was, same := recoveryUsed(ch.before); was && same == trigger {
@@ -365,6 +370,36 @@ func judgeOverflow(c *commit) string {
 			}
 		}
 		return fmt.Sprintf("the overflow recovery for %s is spent, and there was none", trigger)
+	}
+	return ""
+}
+
+// A run compacts once for an overflow and once for the threshold of a trigger,
+// and places one entry for it, under the id that was reserved.
+func judgeCompactions(c *commit) string {
+	var placed []*node
+	for _, n := range c.entries {
+		if n.Type == pistore.TypeCompaction || n.Type == pistore.TypeBranchSummary {
+			placed = append(placed, n)
+		}
+	}
+	if len(placed) > 1 {
+		return fmt.Sprintf("it places %d summaries", len(placed))
+	}
+	for _, ch := range c.ops {
+		if p, _ := compactionBegun(ch); p != nil && c.o.compacted[compactedFor(p)] {
+			return fmt.Sprintf("the run compacts again for %s", compactedFor(p))
+		}
+		if len(placed) == 0 || ch.before == nil {
+			continue
+		}
+		sum := registers.SummaryOf(ch.before)
+		switch {
+		case sum == nil:
+			return fmt.Sprintf("summary %s is placed, and none was begun", placed[0].ID)
+		case sum.Generating != nil && sum.Generating.ResultEntryID != placed[0].ID:
+			return fmt.Sprintf("summary %s is placed, and %s was reserved for it", placed[0].ID, sum.Generating.ResultEntryID)
+		}
 	}
 	return ""
 }
@@ -440,15 +475,33 @@ func judgeBills(c *commit) string {
 	return ""
 }
 
+// An announced request goes by its settlement, with its bill, or is given up by
+// the first commit of a Resume.
+func judgeSettled(c *commit) string {
+	for _, ch := range c.ops {
+		p, q := pendingOf(ch.before), pendingOf(ch.after)
+		if p == nil || q != nil && q.usage == p.usage || c.settles(p) || ch.record.resumed {
+			continue
+		}
+		return fmt.Sprintf("the request billed as %s is neither settled nor given up", p.usage)
+	}
+	return ""
+}
+
 // Attempts are numbered one by one, in every life, up to the captured bound.
 func judgeAttempts(c *commit) string {
 	for _, ch := range c.ops {
 		p, was := pendingOf(ch.after), pendingOf(ch.before)
-		if p == nil || was != nil && was.response == p.response {
+		if p == nil || was != nil && was.usage == p.usage {
 			continue
 		}
-		if last := c.o.step(p.step).attempts; p.attempt != last+1 || p.attempt > p.most {
-			return fmt.Sprintf("step %s announces attempt %d of %d after %d", p.step, p.attempt, p.most, last)
+		last := c.o.step(p.step).attempts
+		switch {
+		case p.attempt == last+1 && p.attempt <= p.most && p.index == 0:
+		case p.attempt == last && p.index > 0: // the next part of one summary
+		case p.attempt == last && p.purpose == forPoll: // asked again after a crash
+		default:
+			return fmt.Sprintf("step %s announces attempt %d of %d (request %d) after %d", p.step, p.attempt, p.most, p.index, last)
 		}
 	}
 	return ""

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,10 +204,11 @@ func (l *life) atRequest(lane string) {
 	if s.program.mode == Wild {
 		return
 	}
-	step := s.oracle.openStep(lane)
-	if s.seen[step] {
+	p := s.oracle.announced(lane)
+	if p == nil || s.seen[p.step] {
 		return
 	}
+	step := p.step
 	s.seen[step] = true
 	s.turns[lane]++
 	r := dice(s.program.seed, "turn", lane, s.turns[lane])
@@ -222,17 +224,6 @@ func (l *life) atRequest(lane string) {
 		}
 		s.next[lane]++
 	}
-}
-
-func (o *oracle) openStep(lane string) pistore.ID {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if op := o.openLocked(lane); op != nil {
-		if p := pendingOf(op.state); p != nil {
-			return p.step
-		}
-	}
-	return ""
 }
 
 // haveLane makes a lane unless it is there. False: the store failed.
@@ -350,7 +341,7 @@ func (s *simulation) firstAct() (act, bool) {
 	return best, found
 }
 
-// finish drives a lane until it is idle. Commits come before other effects, so
+// finish drives a lane until it is idle. Commits come first and calls last, so
 // that calls complete in the order in which they were started.
 func (s *simulation) finish(name string) {
 	l := s.life
@@ -369,8 +360,8 @@ func (s *simulation) finish(name string) {
 		at, _ := l.standing(name)
 		switch {
 		case len(parked) > 0:
-			i := max(0, slices.IndexFunc(parked, func(e harness.Effect) bool { return e.Kind == harness.EffectCommit }))
-			l.step(name, parked[i].ID)
+			first := slices.MinFunc(parked, func(a, b harness.Effect) int { return cmp.Compare(urgency(a), urgency(b)) })
+			l.step(name, first.ID)
 		case at == suspended:
 			l.resume(name)
 		case at == running:
@@ -380,4 +371,16 @@ func (s *simulation) finish(name string) {
 		}
 	}
 	s.find("liveness", "lane %s goes on after %d steps", name, maxSteps)
+}
+
+// urgency orders effects.
+func urgency(e harness.Effect) int {
+	switch e.Kind {
+	case harness.EffectCommit:
+		return 0
+	case harness.EffectTool:
+		return 2
+	default:
+		return 1
+	}
 }

@@ -21,12 +21,15 @@ type toolKind struct {
 	run        func(l *life, ctx context.Context, call tool.Call) (tool.Result, error)
 }
 
+// aloneTool is the tool whose calls run alone.
+const aloneTool = "alone"
+
 // toolKinds are the tools of every life; that look may be repeated is not said in
 // each of them.
 var toolKinds = []toolKind{
 	{name: "append", weight: 6, run: says},
 	{name: "look", weight: 6, safe: true, run: says},
-	{name: "alone", weight: 2, sequential: true, run: says},
+	{name: aloneTool, weight: 2, sequential: true, run: says},
 	{name: "finish", weight: 3, run: func(_ *life, _ context.Context, call tool.Call) (tool.Result, error) {
 		r := tool.Text("done")
 		r.Terminate = true

@@ -16,6 +16,7 @@ type world struct {
 	requested map[pistore.ID]bool // announced requests that were made
 	contexts  map[string][]string // of the newest request of each lane
 	hangs     map[string]int      // by what hung
+	wandered  map[string]bool     // lanes that navigated
 	// uncertain says of a lane what happened to it that makes its conversation
 	// another one.
 	uncertain map[string]string
@@ -24,7 +25,7 @@ type world struct {
 func newWorld() *world {
 	return &world{
 		runs: map[pistore.ID]int{}, requested: map[pistore.ID]bool{}, contexts: map[string][]string{},
-		hangs: map[string]int{}, uncertain: map[string]string{},
+		hangs: map[string]int{}, wandered: map[string]bool{}, uncertain: map[string]string{},
 	}
 }
 
@@ -37,6 +38,13 @@ func (w *world) doubt(lane, why string) {
 	}
 }
 
+// wander notes that a lane navigates: it may stand in the middle of a turn then.
+func (w *world) wander(lane string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wandered[lane] = true
+}
+
 // hung counts how often something hung.
 func (w *world) hung(what string) int {
 	w.mu.Lock()
@@ -45,37 +53,39 @@ func (w *world) hung(what string) int {
 	return w.hangs[what]
 }
 
-// judgeRequest checks a request that is being made against what is durable.
-func (o *oracle) judgeRequest(lane string, attempt int64) {
+// judgeRequest checks a request that is being made against what is durable, and
+// returns what it is for; nil: it was not announced.
+func (o *oracle) judgeRequest(lane string, attempt int64) *pending {
 	w := o.world
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	op := o.openLocked(lane)
 	if op == nil {
 		o.find("intent", "lane %s makes a request, and has no operation", lane)
-		return
+		return nil
 	}
 	op.effects++
 	p := pendingOf(op.state)
 	if p == nil {
 		o.find("intent", "lane %s makes a request that was not announced", lane)
-		return
+		return nil
 	}
+	o.count("request for a " + string(p.purpose))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.requested[p.response]:
-		o.find("intent", "lane %s makes the request for %s twice", lane, p.response)
+	case w.requested[p.usage]:
+		o.find("intent", "lane %s makes the request for %s twice", lane, p.usage)
 	case p.attempt != attempt:
 		o.find("intent", "lane %s makes attempt %d, and announced attempt %d", lane, attempt, p.attempt)
 	case cancelled(op.state):
 		o.find("cancellation", "lane %s makes a request after its cancellation", lane)
 	}
-	w.requested[p.response] = true
+	w.requested[p.usage] = true
+	return p
 }
 
-// judgeCall checks a call that is being made against what is durable, and
-// returns what the tool is named.
+// judgeCall checks a call that is being made against what is durable.
 func (o *oracle) judgeCall(key pistore.ID, arguments pistore.JSON, safe bool) {
 	w := o.world
 	o.mu.Lock()
