@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"slices"
+
 	"pistore"
 	"pistore/provider"
 	"pistore/registers"
@@ -49,6 +51,11 @@ func (p *position) about(step pistore.ID) About {
 type Queues struct {
 	Steer, FollowUp, Writes []pistore.ID // of the open run
 	NextRun                 []pistore.ID // of the lane
+}
+
+func (q Queues) equal(o Queues) bool {
+	return slices.Equal(q.Steer, o.Steer) && slices.Equal(q.FollowUp, o.FollowUp) &&
+		slices.Equal(q.Writes, o.Writes) && slices.Equal(q.NextRun, o.NextRun)
 }
 
 type (
@@ -234,7 +241,7 @@ func (Fault) isHarnessEvent()           {}
 // committed turns the writes of a durable transaction into events, with what
 // the rows have to tell behind them; only the start of a run comes before what
 // it starts with.
-func committed(about About, tx pistore.Tx, r pistore.Receipt, news []Event) []Event {
+func committed(about About, from, to *position, tx pistore.Tx, r pistore.Receipt, news []Event) []Event {
 	var out []Event
 	if len(news) > 0 {
 		if start, ok := news[0].(RunStart); ok {
@@ -261,6 +268,9 @@ func committed(about About, tx pistore.Tx, r pistore.Receipt, news []Event) []Ev
 				out = append(out, FactUpdate{About: about, Address: pistore.Address(w)})
 			}
 		}
+	}
+	if now := to.queues(); !now.equal(from.queues()) {
+		out = append(out, QueueUpdate{about, now})
 	}
 	return append(out, news...)
 }

@@ -31,9 +31,12 @@ func TestCommittedTellsOfEachWrite(t *testing.T) {
 		UsageAdded{about, pistore.UsageRow{ID: "U1", Seq: 14, Usage: `{"input":1}`, EntryID: "E2", Details: `{}`}},
 		FactUpdate{about, pistore.Address{Namespace: registers.FactLabelNS, Key: "E2"}, `"here"`},
 		FactUpdate{about, pistore.Address{Namespace: registers.FactNameNS}, ""},
+		QueueUpdate{about, Queues{NextRun: []pistore.ID{"E1"}}},
 		TurnEnd{about},
 	}
-	got := committed(about, tx, r, []Event{RunStart{about}, TurnEnd{about}})
+	from := &position{state: registers.LaneState{PendingNextRun: []pistore.ID{"E2"}}}
+	to := &position{state: registers.LaneState{PendingNextRun: []pistore.ID{"E1"}}}
+	got := committed(about, from, to, tx, r, []Event{RunStart{about}, TurnEnd{about}})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

@@ -325,7 +325,7 @@ func (l *Lane) commit(ctx context.Context, p *position, c *change) error {
 		return err
 	}
 	l.move(c.advance(p, tx, r))
-	for _, ev := range committed(about, tx, r, c.news) {
+	for _, ev := range committed(about, c.from, p, tx, r, c.news) {
 		l.post(ev)
 	}
 	return nil
@@ -337,76 +337,4 @@ func (l *Lane) write(ctx context.Context, about About, tx pistore.Tx) (pistore.R
 	r, err := l.h.storage.Commit(ctx, tx)
 	end(endOfCommit(err))
 	return r, err
-}
-
-// post queues an event behind those before it; deliver hands it on.
-func (l *Lane) post(ev Event) {
-	if l.h.onEvent != nil {
-		l.events.add(ev)
-	}
-}
-
-// emit posts and delivers an event of somebody who does not hold the line.
-func (l *Lane) emit(ev Event) {
-	l.post(ev)
-	l.deliver()
-}
-
-// hand gives an event to the listener, whose failure ends with it.
-func (l *Lane) hand(ev Event) {
-	defer l.h.handler("listener")()
-	err := apart(func() { l.h.onEvent(ev) })
-	if err == nil {
-		return
-	}
-	if _, failing := ev.(HandlerError); !failing {
-		l.hand(HandlerError{About{Lane: l.name}, "listener", err})
-	}
-}
-
-// eventQueue keeps events in order; they are handed on one at a time.
-type eventQueue struct {
-	mu      sync.Mutex // guards what follows
-	waiting []Event
-	busy    bool // somebody delivers
-}
-
-func (q *eventQueue) add(ev Event) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, ev)
-}
-
-// claim makes the caller the one who delivers, and says how many events wait;
-// 0: there are none, or somebody delivers already and goes on with them.
-func (q *eventQueue) claim() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.busy {
-		return 0
-	}
-	q.busy = len(q.waiting) > 0
-	return len(q.waiting)
-}
-
-// next returns the event to hand on, and false, which ends the claim, when
-// there is none.
-func (q *eventQueue) next() (Event, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
-		q.busy = false
-		return nil, false
-	}
-	ev := q.waiting[0]
-	q.waiting = q.waiting[1:]
-	return ev, true
-}
-
-// rest reports whether events wait; if not, the claim ends.
-func (q *eventQueue) rest() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.busy = len(q.waiting) > 0
-	return q.busy
 }
