@@ -68,7 +68,7 @@ func (l *Lane) Prompt(ctx context.Context, in Prompt) (*Handle, error) {
 	}
 	defer l.give()
 	p, err := l.decide(ctx, func(p *position, m mint, c *change) (*position, error) {
-		if err := accepts(p, &l.h.env); err != nil {
+		if err := accepts(p, l.h.env()); err != nil {
 			return nil, err
 		}
 		p, err := l.h.withPath(ctx, p)
@@ -76,7 +76,7 @@ func (l *Lane) Prompt(ctx context.Context, in Prompt) (*Handle, error) {
 			return nil, err
 		}
 		c.moved = true
-		return accept(p, messages, &l.h.env, m, c), nil
+		return accept(p, messages, l.h.env(), m, c), nil
 	})
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func accept(p *position, messages []session.Message, env *environment, m mint, c
 	open.state = registers.LaneState{CurrentOperationID: op.meta.OperationID}
 	if open.config == nil {
 		seed := env.seed
-		open.config, c.seeded = &seed, true
+		open.config, c.configured = &seed, true
 	}
 	c.tell(RunStart{open.about("")})
 	return &open

@@ -19,9 +19,10 @@ type change struct {
 	moved   bool            // a transition was made
 	content []pistore.Write // entries and usage rows
 	cells   []pistore.Write // registers beside those that tx knows of
-	seeded  bool            // lane.config is written
-	result  *registers.LastResult
-	news    []Event // what to tell once the change is durable
+	// configured: lane.config is written.
+	configured bool
+	result     *registers.LastResult
+	news       []Event // what to tell once the change is durable
 }
 
 // place inserts an entry under the leaf and moves the leaf to it. What no entry
@@ -100,7 +101,7 @@ func (c *change) tx(p *position) pistore.Tx {
 	if p.leaf != c.from.leaf {
 		expect(registers.LaneLeafNS, p.lane, c.from.leafSeq)
 	}
-	if c.seeded || from != nil && op != nil && capturedConfiguration(from, op) {
+	if c.configured || from != nil && op != nil && capturedConfiguration(from, op) {
 		expect(registers.LaneConfigNS, p.lane, c.from.configSeq)
 	}
 
@@ -117,7 +118,7 @@ func (c *change) tx(p *position) pistore.Tx {
 	case op != nil && op.state != from.state:
 		set(registers.OpStateNS, string(op.meta.OperationID), registers.EncodeOpState(op.state))
 	}
-	if c.seeded {
+	if c.configured {
 		set(registers.LaneConfigNS, p.lane, registers.EncodeLaneConfiguration(*p.config))
 	}
 	if c.result != nil {

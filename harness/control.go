@@ -89,8 +89,8 @@ func (l *Lane) signal() bool {
 
 // Finalize ends the open operation as it stands: an administrative call for one
 // that cannot or must not be brought to an end of its own. What is under way is
-// abandoned, and no result of it is ever stored; accepted writes are placed,
-// other input of the run is dropped. Errors: ErrNoActiveOperation,
+// abandoned: its outcome is stored as unknown, whatever it comes to. Accepted
+// writes are placed, other input of the run is dropped. Errors: ErrNoActiveOperation,
 // pistore.ErrInvalid for an unknown outcome.
 func (l *Lane) Finalize(ctx context.Context, outcome registers.Outcome) (registers.LastResult, error) {
 	if err := checkOutcome(outcome); err != nil {
@@ -101,11 +101,11 @@ func (l *Lane) Finalize(ctx context.Context, outcome registers.Outcome) (registe
 	}
 	defer l.give()
 	var result registers.LastResult
-	p, err := l.decide(ctx, func(p *position, _ mint, c *change) (*position, error) {
+	p, err := l.decide(ctx, func(p *position, m mint, c *change) (*position, error) {
 		if p.op == nil {
 			return nil, ErrNoActiveOperation
 		}
-		p = finalize(p, outcome, c)
+		p = finalize(p, outcome, m, c)
 		result = *c.result
 		return p, nil
 	})

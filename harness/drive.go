@@ -285,7 +285,7 @@ func (d *drive) advance(ev event) (action, bool) {
 // commit of a Resume, none in every other. A rerun of a safe call, and a hook,
 // need no commit but this one, which bounds a loop of crashes.
 func (d *drive) fold(from *position, ev event, ids *reserve) (*position, *change, action) {
-	p, c, act := d.h.planner.fold(from, ev, &d.h.env, ids)
+	p, c, act := d.h.planner.fold(from, ev, d.h.env(), ids)
 	if d.resuming && d.callsOut(act) {
 		c.moved = true
 	}
@@ -325,7 +325,7 @@ func (d *drive) request() (event, bool) {
 	p := d.at
 	pend := p.op.phase().(*registers.AssistantPending)
 	about := p.about(pend.Context.StepID)
-	projected, err := d.h.env.project(p.path.entries())
+	projected, err := d.h.env().project(p.path.entries())
 	if err == nil {
 		projected = d.transformContext(about, projected)
 	}
@@ -371,7 +371,7 @@ func (d *drive) ask(span Span, req provider.Request, deltas func(provider.Delta)
 	defer d.h.handler(name)()
 	ctx, end := d.l.begin(d.trail.ctx, span)
 	defer func() { end(endOfResponse(resp.Message)) }()
-	err := apart(func() { resp = d.h.env.providers[req.Model.Provider].Stream(ctx, req, deltas) })
+	err := apart(func() { resp = d.h.env().providers[req.Model.Provider].Stream(ctx, req, deltas) })
 	if err != nil {
 		d.l.emit(HandlerError{span.About, name, err})
 		resp = provider.Response{Message: provider.Empty(req, "", session.StopError, "The provider failed: "+err.Error())}
@@ -385,7 +385,7 @@ func (d *drive) summarize() (event, bool) {
 	g := registers.SummaryOf(p.op.state).Generating
 	pend := g.Generation.(*registers.GenerationPending)
 	about := p.about("")
-	req := summaryRequest(p, &d.h.env)
+	req := summaryRequest(p, d.h.env())
 	t := d.l.gate.announce(EffectRequest, d.l.name, func() pistore.JSON { return describeSummary(g, pend) })
 	if d.l.gate.pass(d.signal, t) != nil {
 		unsent := provider.Response{Message: provider.Empty(req, "", session.StopAborted, abortedResponseText)}
@@ -515,7 +515,7 @@ func (d *drive) startTool(index int) {
 
 // execute runs one call; an error or a panic of the tool is an error result.
 func (d *drive) execute(ctx context.Context, about About, id pistore.ID, call session.ToolCall) (result toolResult) {
-	t, ok := d.h.env.tools.Lookup(call.Name)
+	t, ok := d.h.env().tools.Lookup(call.Name)
 	if !ok {
 		return errorResult(fmt.Sprintf("There is no tool named %q.", call.Name))
 	}

@@ -30,6 +30,8 @@ var (
 	// ErrInvalidLane: a lane name that is empty, too long, or has control
 	// characters.
 	ErrInvalidLane = errors.New("invalid lane")
+	// ErrLaneExists: the name of a lane to be created is that of one that exists.
+	ErrLaneExists = errors.New("lane exists")
 	// ErrUnknownLane: the session has no such lane.
 	ErrUnknownLane = errors.New("unknown lane")
 	// ErrUnknownOutcome: the operation was ended by another owner, and a later

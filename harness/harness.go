@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pistore"
@@ -75,38 +76,9 @@ type Options struct {
 	Sleep func(ctx context.Context, until pistore.UnixMS) error
 }
 
-// Compaction is how a context is kept small. A compaction replaces the older
-// part of a conversation, for the model, by a summary.
-type Compaction struct {
-	// ByHand leaves it to [Lane.Compact]: a run neither compacts when its context
-	// fills up nor when a provider finds it too large.
-	ByHand bool
-	// ReserveTokens is what of a model's context window is to stay free: a
-	// context that is larger is compacted. 0: 16,384; at most half of the window.
-	ReserveTokens int64
-	// KeepRecentTokens is how much of the newest part stays as it is. 0: 20,000;
-	// at most half of what the reserve leaves.
-	KeepRecentTokens int64
-}
-
-func (o Compaction) settings() (registers.CompactionSettings, error) {
-	s := registers.CompactionSettings{Enabled: !o.ByHand, ReserveTokens: o.ReserveTokens, KeepRecentTokens: o.KeepRecentTokens}
-	if s.ReserveTokens == 0 {
-		s.ReserveTokens = 16384
-	}
-	if s.KeepRecentTokens == 0 {
-		s.KeepRecentTokens = 20000
-	}
-	if s.ReserveTokens != storable(s.ReserveTokens) || s.KeepRecentTokens != storable(s.KeepRecentTokens) {
-		return s, fmt.Errorf("%w: compaction with a reserve of %d and %d kept tokens", pistore.ErrInvalid, s.ReserveTokens, s.KeepRecentTokens)
-	}
-	return s, nil
-}
-
 // Harness runs the lanes of one session. It is safe for concurrent use.
 type Harness struct {
 	storage pistore.Storage
-	env     environment
 	planner planner
 	drive   Drive
 	onEvent func(Event)
@@ -114,7 +86,13 @@ type Harness struct {
 	clock   pistore.Clock
 	ids     *pistore.IDs
 	sleep   func(context.Context, pistore.UnixMS) error
-	hooks   *Hooks // those of env
+	hooks   *Hooks // those of the environment
+
+	// settings is the line of what all lanes are given: whoever holds its one
+	// token changes the environment. It is taken before the line of a lane,
+	// never behind it.
+	settings    chan struct{}
+	environment atomic.Pointer[environment]
 
 	ctx    context.Context // ends when the harness is closed or faulted
 	cancel context.CancelFunc
@@ -139,10 +117,12 @@ func New(storage pistore.Storage, o Options) (*Harness, error) {
 		return nil, fmt.Errorf("harness: %w", err)
 	}
 	h := &Harness{
-		storage: storage, env: env, planner: planner{next, apply}, drive: o.Drive, onEvent: o.OnEvent, tracer: o.Tracer,
+		storage: storage, planner: planner{next, apply}, drive: o.Drive, onEvent: o.OnEvent, tracer: o.Tracer,
 		clock: o.Clock, sleep: o.Sleep, lanes: map[string]*Lane{}, active: map[string]int{}, still: make(chan struct{}),
+		settings: make(chan struct{}, 1),
 	}
-	h.hooks = h.env.hooks
+	h.hooks = env.hooks
+	h.environment.Store(env)
 	close(h.still)
 	if h.clock == nil {
 		h.clock = pistore.SystemClock
@@ -158,66 +138,6 @@ func New(storage pistore.Storage, o Options) (*Harness, error) {
 	return h, nil
 }
 
-// newEnvironment fills in the defaults and checks what can be checked.
-func newEnvironment(o Options) (environment, error) {
-	env := environment{
-		providers: o.Providers, tools: o.Tools, seed: o.Configuration,
-		retryPolicy: o.RetryPolicy, streamOptions: "{}", projectors: o.Projectors,
-		hooks: o.Hooks.own(),
-		settings: registers.Settings{
-			SteeringMode: o.SteeringMode, FollowUpMode: o.FollowUpMode,
-			ToolExecution: o.ToolExecution,
-		},
-	}
-	var err error
-	if env.settings.Compaction, err = o.Compaction.settings(); err != nil {
-		return env, err
-	}
-	if o.SystemPrompt != "" {
-		env.system = session.TextContent(o.SystemPrompt)
-	}
-	for _, mode := range []*registers.QueueMode{&env.settings.SteeringMode, &env.settings.FollowUpMode} {
-		switch *mode {
-		case "":
-			*mode = registers.OneAtATime
-		case registers.OneAtATime, registers.All:
-		default:
-			return env, fmt.Errorf("%w: queue mode %q", pistore.ErrInvalid, *mode)
-		}
-	}
-	switch o.ToolExecution {
-	case "":
-		env.settings.ToolExecution = registers.Parallel
-	case registers.Parallel, registers.Sequential:
-	default:
-		return env, fmt.Errorf("%w: tool execution %q", pistore.ErrInvalid, o.ToolExecution)
-	}
-	if env.seed.ThinkingLevel == "" {
-		env.seed.ThinkingLevel = "off"
-	}
-	if env.seed.ActiveToolNames == nil {
-		env.seed.ActiveToolNames = o.Tools.Names()
-	}
-	env.seed.ActiveToolNames = append([]string{}, env.seed.ActiveToolNames...)
-	if env.retryPolicy == (registers.RetryPolicy{}) {
-		env.retryPolicy = registers.RetryPolicy{MaxAttempts: 4, BaseDelayMS: 2000}
-	}
-	if p := env.retryPolicy; p.MaxAttempts < 1 || p.MaxAttempts > pistore.MaxSeq || p.BaseDelayMS < 0 || p.BaseDelayMS > pistore.MaxSeq {
-		return env, fmt.Errorf("%w: retry policy of %d attempts from %d ms", pistore.ErrInvalid, env.retryPolicy.MaxAttempts, env.retryPolicy.BaseDelayMS)
-	}
-	if o.StreamOptions != "" {
-		options, err := pistore.CompactJSON(string(o.StreamOptions))
-		if err != nil {
-			return env, fmt.Errorf("stream options: %w", err)
-		}
-		if !options.IsObject() {
-			return env, fmt.Errorf("%w: stream options are not a JSON object", pistore.ErrInvalid)
-		}
-		env.streamOptions = options
-	}
-	return env, nil
-}
-
 // Lane returns a lane, restored from the store when it is first asked for: it
 // is idle, or suspended with an operation that [Lane.Resume] continues.
 // Nothing is started. A session that has no lane yet gets main by one commit.
@@ -227,17 +147,23 @@ func (h *Harness) Lane(ctx context.Context, name string) (*Lane, error) {
 	if err := registers.CheckLane(name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidLane, err)
 	}
+	l := h.lane(name)
+	if err := l.restoreOnce(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// lane returns the one value that stands for a lane in this process.
+func (h *Harness) lane(name string) *Lane {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	l := h.lanes[name]
 	if l == nil {
 		l = newLane(h, name)
 		h.lanes[name] = l
 	}
-	h.mu.Unlock()
-	if err := l.restoreOnce(ctx); err != nil {
-		return nil, err
-	}
-	return l, nil
+	return l
 }
 
 // Close is a controlled crash: nothing more is admitted, handlers are

@@ -208,7 +208,7 @@ func (l *Lane) beforeRun(ctx context.Context, messages []session.Message) ([]ses
 		return nil, err
 	}
 	defer l.h.leave()
-	if err := accepts(l.position(), &l.h.env); err != nil { // as it will be refused, most likely
+	if err := accepts(l.position(), l.h.env()); err != nil { // as it will be refused, most likely
 		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -240,7 +240,7 @@ func (d *drive) beforeResume() bool {
 func (d *drive) beforeRequest() (event, bool) {
 	p := d.at
 	ready := p.op.phase().(*registers.AssistantReady)
-	model, _ := d.h.env.model(ready.Context.Configuration.Model)
+	model, _ := d.h.env().model(ready.Context.Configuration.Model)
 	plan := RequestPlan{p.about(ready.Context.StepID), ready.Context.Configuration, ready.NextAttempt, storable(model.MaxOutputTokens)}
 	if !d.passHook(HookBeforeRequest, map[string]any{"model": plan.Configuration.Model, "attempt": plan.Attempt}) {
 		return nil, d.alive()
@@ -386,7 +386,7 @@ func (d *drive) beforeTool(ctx context.Context, about About, index int, call ses
 		if given.Call.Arguments, err = storableArguments(returned.Call.Arguments); err != nil {
 			return given, err
 		}
-		return given, d.h.env.tools.Validate(call.Name, given.Call.Arguments)
+		return given, d.h.env().tools.Validate(call.Name, given.Call.Arguments)
 	})
 	ev := callJudged{step: about.TurnID, index: index, arguments: out.Call.Arguments, block: out.Block}
 	if ev.block == "" && err != nil {

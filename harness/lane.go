@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"pistore"
@@ -132,14 +131,6 @@ func (l *Lane) Handle() *Handle { return l.handle() }
 // Leaf returns the entry that the lane stands on, empty before any.
 func (l *Lane) Leaf() pistore.ID { return l.position().leaf }
 
-// Configuration returns the lane's configuration, or the seed that its first
-// prompt will store. The slice in it is the caller's.
-func (l *Lane) Configuration() registers.LaneConfiguration {
-	c := l.position().configuration(&l.h.env)
-	c.ActiveToolNames = slices.Clone(c.ActiveToolNames)
-	return c
-}
-
 // LastResult reads the outcome of the lane's newest ended operation, nil if
 // none has ended.
 func (l *Lane) LastResult(ctx context.Context) (*registers.LastResult, error) {
@@ -153,33 +144,6 @@ func (l *Lane) LastResult(ctx context.Context) (*registers.LastResult, error) {
 		return nil, l.h.corrupt(at, 7, err.Error())
 	}
 	return &result, nil
-}
-
-// SetConfiguration overwrites the lane's configuration. A step that has
-// started keeps the one it captured. Errors: ErrMissingIdentities.
-func (l *Lane) SetConfiguration(ctx context.Context, c registers.LaneConfiguration) error {
-	c.ActiveToolNames = append([]string{}, c.ActiveToolNames...)
-	if name := l.h.env.missing(c); name != "" {
-		return fmt.Errorf("harness: lane %s: %w: %s", l.name, ErrMissingIdentities, name)
-	}
-	if err := l.take(ctx); err != nil {
-		return err
-	}
-	defer l.give()
-	tx := pistore.Tx{Writes: []pistore.Write{pistore.SetRegister{
-		Namespace: registers.LaneConfigNS, Key: l.name, Value: registers.EncodeLaneConfiguration(c),
-	}}}
-	r, err := l.write(ctx, l.position().about(""), tx)
-	if err != nil {
-		return l.rejected(ctx, err)
-	}
-	p := *l.position()
-	p.config, p.configSeq = &c, r.Seqs[0]
-	l.move(&p)
-	told := c
-	told.ActiveToolNames = slices.Clone(c.ActiveToolNames) // the listener's own
-	l.post(ConfigUpdate{p.about(""), told})
-	return nil
 }
 
 // rejected tells a refusal, after which everything goes on, from a failure,

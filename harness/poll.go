@@ -46,7 +46,7 @@ func (d *drive) callPoll(about About, pend *registers.DeferredPending, req provi
 	defer d.h.handler(name)()
 	ctx, end := d.l.begin(d.trail.ctx, Span{Kind: SpanRequest, About: about, Model: req.Model, Attempt: pend.Poll, EntryID: pend.ResponseEntryID})
 	defer func() { end(endOfResponse(resp.Message)) }()
-	deferrer, ok := d.h.env.deferrer(req.Model)
+	deferrer, ok := d.h.env().deferrer(req.Model)
 	if !ok { // the machine asks for no poll then
 		panic(fmt.Sprintf("harness: provider %s cannot be polled", req.Model.Provider))
 	}

@@ -47,8 +47,8 @@ type operation struct {
 	summary summaryWork
 }
 
-// environment is what the machine may know of the process around it. Everything
-// in it is fixed for the life of the harness.
+// environment is what the machine may know of the process around it. It is never
+// changed, but replaced when the settings change.
 type environment struct {
 	providers     provider.Set
 	tools         *tool.Set
@@ -67,6 +67,12 @@ func (env *environment) missing(c registers.LaneConfiguration) string {
 	if name := env.missingModel(c); name != "" {
 		return name
 	}
+	return env.missingTool(c)
+}
+
+// missingTool names the first tool of a configuration that is not there, or is
+// empty.
+func (env *environment) missingTool(c registers.LaneConfiguration) string {
 	for _, name := range c.ActiveToolNames {
 		if _, ok := env.tools.Lookup(name); !ok {
 			return "tool " + name

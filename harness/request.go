@@ -19,12 +19,12 @@ import (
 func (h *Harness) buildRequest(projected []session.ProjectedMessage, pend *registers.AssistantPending) provider.Request {
 	c := pend.Context
 	req := provider.Request{
-		Model: c.Configuration.Model, ThinkingLevel: c.Configuration.ThinkingLevel, System: h.env.system,
+		Model: c.Configuration.Model, ThinkingLevel: c.Configuration.ThinkingLevel, System: h.env().system,
 		Options: c.StreamOptions, MaxOutputTokens: pend.IntendedOutputLimit, Attempt: pend.Attempt,
 		Messages: forProvider(projected),
 	}
 	for _, name := range c.Configuration.ActiveToolNames {
-		if t, ok := h.env.tools.Lookup(name); ok {
+		if t, ok := h.env().tools.Lookup(name); ok {
 			req.Tools = append(req.Tools, provider.ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 		}
 	}

@@ -75,6 +75,10 @@ const (
 	cancelledCallText   = "The run was aborted while this call ran; its effect may have happened in part"
 	abortedResponseText = "The run was aborted before the request was made."
 	unknownResponseText = "The run was aborted; whether the request was answered is unknown."
+
+	finalizedResponseText = "The run was ended by an administrative call; whether the request was answered is unknown."
+	finalizedCallText     = "This call was not executed: the run was ended by an administrative call."
+	finalizedRunningText  = "The run was ended by an administrative call while this call ran; its effect may have happened, in part or in whole."
 )
 
 // applyAbortedResponse settles the attempt in flight of a run that was asked to
@@ -98,9 +102,11 @@ func applyEndAborted(p *position, c *change) *position {
 }
 
 // finalize ends an operation wherever it stands, as an administrator says. What
-// it accepted as writes is placed; what was in flight is never settled.
-func finalize(p *position, outcome registers.Outcome, c *change) *position {
+// was in flight is settled as unknown under its reserved ids, and accepted
+// writes are placed, so that nothing is left open behind it.
+func finalize(p *position, outcome registers.Outcome, m mint, c *change) *position {
 	c.moved = true
+	p = settleUnknown(p, m, c)
 	result := registers.LastResult{Outcome: outcome}
 	if outcome == registers.Failed {
 		result.Error = &registers.Failure{Code: "finalized", Message: "The operation was ended by an administrative call."}
@@ -110,6 +116,35 @@ func finalize(p *position, outcome registers.Outcome, c *change) *position {
 		p = c.placeFrom(p, queueWrites, len(run.Inbox.Writes))
 	}
 	return terminate(p, result, c)
+}
+
+// settleUnknown settles everything that an operation has in flight.
+func settleUnknown(p *position, m mint, c *change) *position {
+	unknown := func(pend *registers.AssistantPending) *position {
+		return settle(p, pend, syntheticResponse(pend, session.StopError, finalizedResponseText, m.Now()), c)
+	}
+	if sum := registers.SummaryOf(p.op.state); sum != nil && sum.Generating != nil {
+		if pend, ok := sum.Generating.Generation.(*registers.GenerationPending); ok && pend.Request != nil {
+			billSummary(p, pend, session.ZeroUsage, c)
+		}
+		return p
+	}
+	switch ph := p.op.phase().(type) {
+	case *registers.AssistantPending:
+		return unknown(ph)
+	case *registers.DeferredPending:
+		return unknown(asAttempt(ph))
+	case *registers.Tools:
+		for i, call := range ph.Calls {
+			switch call.Status {
+			case registers.CallPlanned:
+				p = applyToolSettled(p, i, errorResult(finalizedCallText), m, c)
+			case registers.CallEffectPending:
+				p = applyToolSettled(p, i, errorResult(finalizedRunningText), m, c)
+			}
+		}
+	}
+	return p
 }
 
 // Queued is content that waits for its place, or waited for it.

@@ -25,7 +25,7 @@ func (l *Lane) Compact(ctx context.Context, instructions string) (*Handle, error
 		return nil, fmt.Errorf("harness: lane %s: %w: instructions of %d bytes, more than %d", l.name, ErrInvalidMessage, len(instructions), maxWishBytes)
 	}
 	return l.beginOperation(ctx, func(p *position, ids mint, c *change) (*position, error) {
-		env := &l.h.env
+		env := l.h.env()
 		if name := env.missingModel(p.configuration(env)); name != "" {
 			return nil, fmt.Errorf("%w: %s", ErrMissingIdentities, name)
 		}
@@ -85,7 +85,7 @@ func (l *Lane) Navigate(ctx context.Context, nav Navigation) (*Handle, error) {
 		if err != nil {
 			return nil, err
 		}
-		return acceptNavigation(p, nav, prep, &l.h.env, ids, c), nil
+		return acceptNavigation(p, nav, prep, l.h.env(), ids, c), nil
 	})
 }
 
@@ -99,7 +99,7 @@ func (l *Lane) prepareNavigation(ctx context.Context, p *position, nav Navigatio
 	if err != nil {
 		return nil, err
 	}
-	messages, err := l.h.env.project(left)
+	messages, err := l.h.env().project(left)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (l *Lane) prepareNavigation(ctx context.Context, p *position, nav Navigatio
 	if prep == nil {
 		return nil, nil
 	}
-	if name := l.h.env.missingModel(p.configuration(&l.h.env)); name != "" {
+	if name := l.h.env().missingModel(p.configuration(l.h.env())); name != "" {
 		return nil, fmt.Errorf("%w: %s", ErrMissingIdentities, name)
 	}
 	return prep, checkPreparation(prep)
@@ -147,7 +147,7 @@ func open(p *position, intent registers.Intent, env *environment, m mint, c *cha
 	next.state.CurrentOperationID = next.op.meta.OperationID
 	if next.config == nil {
 		seed := env.seed
-		next.config, c.seeded = &seed, true
+		next.config, c.configured = &seed, true
 	}
 	return &next
 }

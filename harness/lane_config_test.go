@@ -1,0 +1,223 @@
+package harness_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pistore"
+	"pistore/harness"
+	"pistore/provider/faux"
+	"pistore/registers"
+)
+
+// A lane is created in one transaction, where it is to stand, and runs at once.
+func TestCreateLane(t *testing.T) {
+	var created []harness.LaneCreated
+	r := newRig(t, config{script: echo, active: []string{"append"}, onEvent: func(ev harness.Event) {
+		if ev, ok := ev.(harness.LaneCreated); ok {
+			created = append(created, ev)
+		}
+	}})
+	r.completed(r.prompt("go"))
+	anchor := r.lane.Leaf()
+	before := len(r.store.commits())
+	side, err := r.h.CreateLane(r.ctx, "side", anchor)
+	r.check(err)
+	if diff := cmp.Diff([]string{"lane.leaf; lane.config; lane.state=idle"}, r.outlines(before)); diff != "" {
+		t.Errorf("commits (-want +got):\n%s", diff)
+	}
+	empty, err := r.h.CreateLane(r.ctx, "empty", "")
+	r.check(err)
+	if diff := cmp.Diff([]harness.LaneCreated{{About: harness.About{Lane: "side"}, Leaf: anchor}, {About: harness.About{Lane: "empty"}}}, created); diff != "" {
+		t.Errorf("events: %s", diff)
+	}
+	before = len(r.store.commits())
+	for name, want := range map[string]error{"side": harness.ErrLaneExists, "main": harness.ErrLaneExists, "a\x00": harness.ErrInvalidLane} {
+		if _, err := r.h.CreateLane(r.ctx, name, ""); !errors.Is(err, want) {
+			t.Errorf("lane %q: %v", name, err)
+		}
+	}
+	if _, err := r.h.CreateLane(r.ctx, "lost", "nowhere"); !errors.Is(err, harness.ErrUnknownTarget) {
+		t.Errorf("an unknown anchor: %v", err)
+	}
+	if n := len(r.store.commits()) - before; n != 0 {
+		t.Errorf("rejections made %d commits", n)
+	}
+	if _, err := r.h.Lane(r.ctx, "lost"); !errors.Is(err, harness.ErrUnknownLane) {
+		t.Errorf("a lane that was not created: %v", err)
+	}
+	for _, lane := range []*harness.Lane{side, empty} {
+		same, err := r.h.Lane(r.ctx, lane.Name())
+		r.check(err)
+		if same != lane {
+			t.Errorf("lane %s is another one", lane.Name())
+		}
+		r.lane = lane
+		r.completed(r.prompt("go"))
+	}
+	verifyClean(t, r.store)
+
+	// Made by another owner first, it exists.
+	other := newRig(t, config{script: echo, rows: r.rows(), seed: 1})
+	if _, err := other.h.CreateLane(other.ctx, "side", ""); !errors.Is(err, harness.ErrLaneExists) {
+		t.Errorf("a lane that exists in the store: %v", err)
+	}
+}
+
+// Of calls that meet one creates the lane.
+func TestCreateLaneMeets(t *testing.T) {
+	r := newRig(t, config{script: echo})
+	var mu sync.Mutex
+	made, refused := 0, 0
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			_, err := r.h.CreateLane(r.ctx, "side", "")
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				made++
+			case errors.Is(err, harness.ErrLaneExists):
+				refused++
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if made != 1 || refused != 7 {
+		t.Errorf("%d made, %d refused", made, refused)
+	}
+}
+
+// Each setter sets its part; what it names must be there.
+func TestSetters(t *testing.T) {
+	r := newRig(t, config{script: echo})
+	r.check(r.lane.SetThinkingLevel(r.ctx, "high"))
+	names := []string{"lookup"}
+	r.check(r.lane.SetActiveTools(r.ctx, names))
+	names[0] = "changed behind the call"
+	r.check(r.lane.SetModel(r.ctx, registers.ModelRef{Provider: "faux", ModelID: "faux-1"}))
+	want := registers.LaneConfiguration{
+		Model: registers.ModelRef{Provider: "faux", ModelID: "faux-1"}, ThinkingLevel: "high", ActiveToolNames: []string{"lookup"},
+	}
+	if diff := cmp.Diff(want, r.lane.Configuration()); diff != "" {
+		t.Errorf("configuration: %s", diff)
+	}
+	before := len(r.store.commits())
+	for what, err := range map[string]error{
+		"model": r.lane.SetModel(r.ctx, registers.ModelRef{Provider: "faux", ModelID: "none"}),
+		"tool":  r.lane.SetActiveTools(r.ctx, []string{"none"}),
+	} {
+		if !errors.Is(err, harness.ErrMissingIdentities) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n := len(r.store.commits()) - before; n != 0 {
+		t.Errorf("rejections made %d commits", n)
+	}
+	again := newRig(t, config{script: echo, rows: r.rows(), seed: 1})
+	if diff := cmp.Diff(want, again.lane.Configuration()); diff != "" {
+		t.Errorf("configuration behind a restart: %s", diff)
+	}
+}
+
+// Setters of different parts that meet lose nothing, another owner's included.
+func TestSettersMeet(t *testing.T) {
+	r := newRig(t, config{script: echo})
+	r.completed(r.prompt("go"))
+	r.configureBeside("low")
+	r.check(r.lane.SetActiveTools(r.ctx, []string{"append"}))
+	if c := r.lane.Configuration(); c.ThinkingLevel != "low" || len(c.ActiveToolNames) != 1 {
+		t.Errorf("configuration %+v", c)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { r.check(r.lane.SetThinkingLevel(r.ctx, "high")) })
+	wg.Go(func() { r.check(r.lane.SetActiveTools(r.ctx, []string{"lookup"})) })
+	wg.Wait()
+	if c := r.lane.Configuration(); c.ThinkingLevel != "high" || c.ActiveToolNames[0] != "lookup" {
+		t.Errorf("configuration %+v", c)
+	}
+}
+
+// Settings reach what is captured behind the change, and nothing before it.
+func TestChangeSettings(t *testing.T) {
+	r := newRig(t, config{drive: harness.Manual, script: faux.Script{{Turns: []faux.Turn{
+		{faux.Fail("overloaded", true), calls("append")}, {faux.Fail("overloaded", true), faux.Text("Done.")},
+	}}}})
+	change := func(f func(*harness.Settings)) {
+		t.Helper()
+		r.check(r.h.ChangeSettings(r.ctx, func(s harness.Settings) harness.Settings {
+			f(&s)
+			return s
+		}))
+	}
+	change(func(s *harness.Settings) { s.ToolExecution = registers.Sequential })
+	_, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "go"})
+	r.check(err)
+	if s := openRun(t, r.rows()).Settings; s.ToolExecution != registers.Sequential || s.SteeringMode != registers.OneAtATime {
+		t.Errorf("the run captured %+v", s)
+	}
+	_, err = r.lane.Step(r.ctx)
+	r.check(err)
+	change(func(s *harness.Settings) {
+		s.SteeringMode, s.RetryPolicy = registers.All, registers.RetryPolicy{MaxAttempts: 1}
+		s.Configuration.ThinkingLevel, s.StreamOptions = "high", `{"a": 1}`
+	})
+	if run := openRun(t, r.rows()); run.Settings.SteeringMode != registers.OneAtATime {
+		t.Errorf("the open run has %+v", run.Settings)
+	}
+	result := r.finish()
+	r.failed(result, "provider_error") // the second step has one attempt
+	if n := len(r.faux.Requests()); n != 3 || r.faux.Requests()[2].Options != `{"a":1}` {
+		t.Errorf("%d requests", n)
+	}
+	side, err := r.h.CreateLane(r.ctx, "side", "")
+	r.check(err)
+	if main, made := r.lane.Configuration().ThinkingLevel, side.Configuration().ThinkingLevel; main != "off" || made != "high" {
+		t.Errorf("main thinks %s, the new lane %s", main, made)
+	}
+	want := r.h.Settings()
+	for name, f := range map[string]func(*harness.Settings){
+		"mode":    func(s *harness.Settings) { s.FollowUpMode = "some" },
+		"tools":   func(s *harness.Settings) { s.ToolExecution = "random" },
+		"retry":   func(s *harness.Settings) { s.RetryPolicy.MaxAttempts = -1 },
+		"options": func(s *harness.Settings) { s.StreamOptions = "[]" },
+	} {
+		err := r.h.ChangeSettings(r.ctx, func(s harness.Settings) harness.Settings {
+			f(&s)
+			return s
+		})
+		if !errors.Is(err, pistore.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if diff := cmp.Diff(want, r.h.Settings()); diff != "" {
+		t.Errorf("a refused change changed %s", diff)
+	}
+}
+
+// Changes of settings that meet lose nothing.
+func TestSettingsMeet(t *testing.T) {
+	r := newRig(t, config{script: echo})
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			r.check(r.h.ChangeSettings(r.ctx, func(s harness.Settings) harness.Settings {
+				s.RetryPolicy.MaxAttempts++
+				return s
+			}))
+			_, err := r.h.CreateLane(r.ctx, fmt.Sprint("lane ", i), "")
+			r.check(err)
+		})
+	}
+	wg.Wait()
+	if n := r.h.Settings().RetryPolicy.MaxAttempts; n != 36 {
+		t.Errorf("%d attempts", n)
+	}
+}
