@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"pistore"
@@ -155,21 +156,8 @@ func checkPreparation(prep *registers.Preparation) error {
 // those since the newest compaction, inclusive. The ancestor is empty when the
 // two have none.
 func (h *Harness) leftBranch(ctx context.Context, leaf, target pistore.ID) (left []pistore.Entry, ancestor pistore.ID, err error) {
-	onTarget := map[pistore.ID]bool{}
-	for e, err := range h.storage.Branch(ctx, pistore.BranchQuery{Start: target, StructureOnly: true}) {
-		if err != nil {
-			return nil, "", err
-		}
-		onTarget[e.ID] = true
-	}
-	for e, err := range h.storage.Branch(ctx, pistore.BranchQuery{Start: leaf, StructureOnly: true}) {
-		if err != nil {
-			return nil, "", err
-		}
-		if onTarget[e.ID] {
-			ancestor = e.ID
-			break
-		}
+	if ancestor, err = commonAncestor(ctx, h.storage, leaf, target); err != nil {
+		return nil, "", err
 	}
 	for e, err := range h.storage.Branch(ctx, pistore.BranchQuery{Start: leaf, StopAtType: pistore.TypeCompaction}) {
 		if err != nil {
@@ -182,4 +170,33 @@ func (h *Harness) leftBranch(ctx context.Context, leaf, target pistore.ID) (left
 	}
 	slices.Reverse(left)
 	return left, ancestor, nil
+}
+
+// commonAncestor is the newest entry that two branches share, empty if they
+// share none. A parent is older than its children: so the newer of the two
+// entries is never the one, and nothing is read beyond the fork.
+func commonAncestor(ctx context.Context, storage pistore.Storage, a, b pistore.ID) (pistore.ID, error) {
+	nextA, stopA := iter.Pull2(storage.Branch(ctx, pistore.BranchQuery{Start: a, StructureOnly: true}))
+	defer stopA()
+	nextB, stopB := iter.Pull2(storage.Branch(ctx, pistore.BranchQuery{Start: b, StructureOnly: true}))
+	defer stopB()
+	x, errX, moreX := nextA()
+	y, errY, moreY := nextB()
+	for moreX && moreY && errX == nil && errY == nil && x.ID != y.ID {
+		if x.Seq > y.Seq {
+			x, errX, moreX = nextA()
+		} else {
+			y, errY, moreY = nextB()
+		}
+	}
+	switch {
+	case errX != nil:
+		return "", errX
+	case errY != nil:
+		return "", errY
+	case moreX && moreY:
+		return x.ID, nil
+	default:
+		return "", nil
+	}
 }
