@@ -51,6 +51,9 @@ func terminate(p *position, result registers.LastResult, c *change) *position {
 	if step := stepOf(p.op.phase()); step != "" {
 		c.tell(TurnEnd{p.about(step)})
 	}
+	if ph, ok := p.op.phase().(*registers.RunCompaction); ok {
+		c.tell(CompactionEnd{About: p.about(""), Reason: ph.Reason, Error: string(result.Outcome)})
+	}
 	c.tell(endOf(p.about(""), result))
 	ended := registers.QueuedIDs(p.op.state)
 	idle := *p.withQueued(func(all map[pistore.ID]registers.PendingEntry) {

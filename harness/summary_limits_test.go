@@ -94,6 +94,7 @@ func TestThresholdIsCheckedOncePerTrigger(t *testing.T) {
 		fill, {Name: "huge", Match: faux.Prompt("huge"), Turns: faux.Turns(faux.Text(huge))},
 		{Name: "call", Match: faux.Prompt("call"), Turns: faux.Turns(
 			faux.Call("append", `{"text":1}`), faux.Step{Content: session.TextContent("Done."), Usage: `{"totalTokens":13000}`})},
+		{Name: "again", Match: faux.Contains("again"), Turns: faux.Turns(faux.Text(huge))},
 		done, summaryScene(faux.Text("SUMMARY")),
 	}
 	for _, c := range []struct {
@@ -103,7 +104,8 @@ func TestThresholdIsCheckedOncePerTrigger(t *testing.T) {
 	}{
 		{"the answer is too large", []string{"fill", "huge"}, 1},
 		{"nothing to summarize", []string{huge[:len(huge)-400]}, 0},
-		{"before the turn, and again behind it", []string{"fill", full}, 1},
+		{"before the turn", []string{"fill", full}, 1},
+		{"before the turn, and too large again behind it", []string{"fill", "again " + full}, 1},
 		{"behind each tool batch there is a new trigger", []string{"fill", "call"}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
