@@ -45,6 +45,7 @@ var outside = map[string][]string{
 	"tool":        {"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/sys", "golang.org/x/text"},
 	"search":      {"modernc.org/sqlite"},
 	"conformance": {"github.com/google/go-cmp"},
+	"otel":        {"go.opentelemetry.io/otel"},
 	"cmd":         {"golang.org/x/sys"},
 }
 
@@ -54,6 +55,7 @@ var within = map[string][]string{
 	"internal":    {""},
 	"registers":   {""},
 	"search":      {"", "session"},
+	"otel":        {"", "harness"},
 	"conformance": {"", "internal", "disk", "conformance"},
 }
 
