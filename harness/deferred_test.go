@@ -3,6 +3,8 @@ package harness_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -261,4 +263,122 @@ func TestRestoreOfALostHandle(t *testing.T) {
 	if _, err := again.h.Lane(again.ctx, registers.MainLane); !errors.Is(err, pistore.ErrCorrupt) {
 		t.Errorf("restored: %v", err)
 	}
+}
+
+// An abort of a suspended run cancels the deferred response once, by its newest
+// handle, before the run ends; nothing of the call is stored.
+func TestAbortCancelsADeferredResponse(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		resumes int // before the abort
+		want    []string
+	}{
+		{"before a poll", 0, []string{
+			"op.state deferred suspended poll 0; cancelled",
+			"op.state deferred suspended poll 0; cancelled",
+			"delete op.meta; delete op.state; lane.lastResult aborted ; lane.state=idle",
+		}},
+		{"behind a poll", 1, []string{
+			"op.state deferred suspended poll 1; cancelled",
+			"op.state deferred suspended poll 1; cancelled",
+			"delete op.meta; delete op.state; lane.lastResult aborted ; lane.state=idle",
+		}},
+	} {
+		for _, drive := range []harness.Drive{harness.Automatic, harness.Manual} {
+			t.Run(c.name, func(t *testing.T) {
+				r := newRig(t, config{script: laterRun, drive: drive})
+				r.suspended(r.prompt("go"))
+				for range c.resumes {
+					r.suspended(r.resume())
+				}
+				before := len(r.store.commits())
+				abort(r)
+				result := r.finish()
+				if result.Ended == nil || result.Ended.Outcome != registers.Aborted {
+					t.Fatalf("came to %s", describe(result))
+				}
+				if got := r.faux.Cancels(); len(got) != 1 || got[0].ID != "faux-0-s0" {
+					t.Errorf("cancelled %+v", got)
+				}
+				for i, line := range r.outlines(before) {
+					if !strings.HasPrefix(line, strings.TrimSuffix(c.want[i], "; cancelled")) {
+						t.Errorf("commit %d: %s, want %s", i, line, c.want[i])
+					}
+				}
+				if got := len(r.store.commits()) - before; got != len(c.want) {
+					t.Errorf("%d commits, want %d", got, len(c.want))
+				}
+			})
+		}
+	}
+}
+
+// It ends as aborted from every point, a crash beside the cancel call included,
+// which then is made again; and where a poll was on its way.
+func TestAbortOfADeferredRunRecovers(t *testing.T) {
+	script := faux.Script{{Turns: faux.Turns(faux.Defer(faux.Text("Done.")))}}
+	resume := func(r *rig) {
+		_, err := r.lane.Resume(r.ctx)
+		r.check(err)
+	}
+	const suspended = 3 // intent, request, settlement
+	for step := range suspended + 3 {
+		t.Run(fmt.Sprint(step), func(t *testing.T) {
+			s := scene{config: config{script: script}, calls: map[int]func(*rig){step: abort}}
+			if step > suspended {
+				s.calls[suspended] = resume
+			}
+			s.recovers(t)
+		})
+	}
+}
+
+// A provider that fails to cancel, or cannot, holds up no end.
+func TestCancelIsBestEffort(t *testing.T) {
+	t.Run("error", func(t *testing.T) {
+		log := &eventLog{}
+		script := faux.Script{{Turns: faux.Turns(faux.Defer(faux.Pending()))}}
+		script[0].Turns[0][0].OnCancel = func(context.Context) error { panic("out of cheese") }
+		r := newRig(t, config{script: script, onEvent: log.hear})
+		r.suspended(r.prompt("go"))
+		abort(r)
+		if result := r.finish(); result.Ended == nil || result.Ended.Outcome != registers.Aborted {
+			t.Errorf("came to %s", describe(result))
+		}
+		r.check(r.h.Close(r.ctx))
+		if !slices.ContainsFunc(log.events, func(ev harness.Event) bool {
+			failed, ok := ev.(harness.HandlerError)
+			return ok && failed.Handler == "provider faux"
+		}) {
+			t.Error("nobody was told")
+		}
+	})
+	t.Run("missing", func(t *testing.T) {
+		r := newRig(t, config{provider: deferring(laterHandle)})
+		r.prompt("go")
+		abort(r)
+		if result := r.finish(); result.Ended == nil || result.Ended.Outcome != registers.Aborted {
+			t.Errorf("came to %s", describe(result))
+		}
+	})
+	t.Run("turned back", func(t *testing.T) {
+		r := newRig(t, config{script: laterRun, drive: harness.Manual})
+		r.suspended(r.prompt("go"))
+		abort(r)
+		for range 3 { // the commit of the resume, then twice at the call
+			r.check(r.lane.Settle(r.ctx))
+			if parked := r.lane.Peek(); len(parked) == 1 && parked[0].Kind == harness.EffectCancel {
+				abort(r)
+			} else {
+				_, err := r.lane.Step(r.ctx)
+				r.check(err)
+			}
+		}
+		if result := r.finish(); result.Ended == nil || result.Ended.Outcome != registers.Aborted {
+			t.Errorf("came to %s", describe(result))
+		}
+		if got := r.faux.Cancels(); len(got) != 1 {
+			t.Errorf("cancelled %d times", len(got))
+		}
+	})
 }

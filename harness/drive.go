@@ -145,6 +145,8 @@ func (d *drive) loop() {
 			ev, ok = d.request()
 		case effectPoll:
 			ev, ok = d.poll()
+		case effectCancel:
+			ev, ok = d.cancelDeferred()
 		case effectSummary:
 			ev, ok = d.summarize()
 		case effectTools:
@@ -303,7 +305,7 @@ func (d *drive) fold(from *position, ev event, ids *reserve) (*position, *change
 // application code, which may take the process down.
 func (d *drive) callsOut(act action) bool {
 	switch act.(type) {
-	case effectTools, effectHook:
+	case effectTools, effectHook, effectCancel:
 		return true
 	default:
 		return len(d.h.hooks.BeforeResume) > 0 && isEffect(act)

@@ -195,8 +195,9 @@ type (
 		About
 		Result registers.LastResult
 	}
-	// HandlerError: application code panicked, or a hook failed. Nothing else
-	// changes, but that before_tool then blocks its call.
+	// HandlerError: application code panicked, a hook failed, or a provider could
+	// not cancel a deferred response. Nothing else changes, but that before_tool
+	// then blocks its call.
 	HandlerError struct {
 		About
 		Handler string // "provider NAME", "tool NAME", "hook NAME", "listener"

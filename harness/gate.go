@@ -28,6 +28,7 @@ const (
 	EffectTool    EffectKind = "tool"
 	EffectSleep   EffectKind = "sleep"
 	EffectHook    EffectKind = "hook"
+	EffectCancel  EffectKind = "cancel" // of a deferred response
 )
 
 // gate is where every effect of a lane passes. In automatic drive it is always

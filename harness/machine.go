@@ -258,6 +258,8 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 		return applyResponse(p, ev, env, m, c)
 	case polled:
 		return applyPolled(p, ev, m, c)
+	case cancelCalled:
+		return applyCancelCalled(p)
 	case due:
 		return applyDue(p)
 	case beginThreshold:

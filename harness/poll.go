@@ -56,3 +56,32 @@ func (d *drive) callPoll(about About, pend *registers.DeferredPending, req provi
 	}
 	return resp
 }
+
+// cancelDeferred tells the provider that nobody waits for a deferred response
+// any more. The operation is cancelled already; this call is cut short by Close
+// alone.
+func (d *drive) cancelDeferred() (event, bool) {
+	p := d.at
+	ph := p.op.phase().(*registers.DeferredSuspended)
+	about := p.about(ph.StepID)
+	t := d.l.gate.announce(EffectCancel, d.l.name, func() pistore.JSON {
+		return describe(map[string]any{"model": ph.Configuration.Model, "handle": p.op.handle.ID})
+	})
+	if d.l.gate.pass(d.ctx, t) != nil {
+		return nil, d.alive() // turned back by another Abort: asked again
+	}
+	name := "provider " + ph.Configuration.Model.Provider
+	defer d.h.handler(name)()
+	deferrer, ok := d.h.env().deferrer(ph.Configuration.Model)
+	if !ok { // the machine does not ask then
+		panic(fmt.Sprintf("harness: provider %s cannot cancel", ph.Configuration.Model.Provider))
+	}
+	var err error
+	if ended := apart(func() { err = deferrer.Cancel(d.ctx, *p.op.handle) }); ended != nil {
+		err = ended
+	}
+	if err != nil {
+		d.l.emit(HandlerError{about, name, fmt.Errorf("cancel a deferred response: %w", err)})
+	}
+	return cancelCalled{}, d.alive()
+}

@@ -45,6 +45,10 @@ func nextCancelled(p *position, env *environment) action {
 		return effectRequest{}
 	case *registers.DeferredPending:
 		return effectPoll{}
+	case *registers.DeferredSuspended:
+		if _, ok := env.deferrer(ph.Configuration.Model); ok {
+			return effectCancel{}
+		}
 	case *registers.RunCompaction:
 		return nextOfSummary(p, env)
 	case *registers.Tools:

@@ -17,10 +17,18 @@ type (
 	effectPoll struct{}
 	// polled settles the poll in flight.
 	polled struct{ responded }
+	// effectCancel asks to tell the provider that nobody waits any more.
+	effectCancel struct{}
+	// cancelCalled: the provider was told, or could not be.
+	cancelCalled struct{}
 )
 
-func (effectPoll) isAction() {}
-func (polled) isEvent()      {}
+func (effectPoll) isAction()   {}
+func (polled) isEvent()        {}
+func (effectCancel) isAction() {}
+func (cancelCalled) isEvent()  {}
+
+func (cancelCalled) answers(act action) bool { return act == effectCancel{} }
 
 // deferrer is the provider of a model, if it can be polled.
 func (env *environment) deferrer(ref registers.ModelRef) (provider.Deferrer, bool) {
@@ -81,6 +89,15 @@ func resumeDeferred(p *position, env *environment, m mint, c *change) *position 
 	c.moved = true
 	pend.ResponseEntryID, pend.UsageID = m.New(), m.New()
 	return p.withHandle(&pend, *p.op.handle)
+}
+
+// applyCancelCalled leaves a deferred response that nobody waits for. Nothing of
+// the call is stored, so that a crash before the end repeats it.
+func applyCancelCalled(p *position) *position {
+	source := p.op.phase().(*registers.DeferredSuspended).SourceEntryID
+	return p.withPhase(&registers.Checkpoint{
+		Continuation: &registers.MayFinish{IncludeFinalAssistant: true}, TriggerEntryID: source,
+	})
 }
 
 // asAttempt is a poll as the attempt at a response that it is.

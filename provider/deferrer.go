@@ -27,7 +27,8 @@ type Deferrer interface {
 
 	// Cancel tells the vendor that nobody waits for the response any more. It is
 	// tried once, nothing depends on its success, and it may come again for the
-	// same handle after a crash.
+	// same handle after a crash. The end of an aborted run waits for it, so it
+	// returns soon, whatever the vendor does.
 	Cancel(ctx context.Context, handle session.DeferredHandle) error
 }
 
