@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"pistore"
 	"pistore/registers"
 )
 
@@ -23,6 +24,40 @@ func (l *Lane) Resume(ctx context.Context) (*Handle, error) {
 	return l.resume(ctx)
 }
 
+// ResumeAutomatically is Resume for a host that goes on with whatever it finds
+// open, and nobody watches. An operation that was resumed Options.MaxResumes
+// times in a row without a durable step forward, as one that takes its process
+// down is, stays suspended with the reason crash_loop; Resume goes on with it.
+func (l *Lane) ResumeAutomatically(ctx context.Context) (*Handle, error) {
+	if err := l.take(ctx); err != nil {
+		return nil, err
+	}
+	defer l.give()
+	p := l.position()
+	if p.op == nil || l.driven() {
+		return nil, fmt.Errorf("harness: lane %s: %w", l.name, ErrNothingToResume)
+	}
+	resumes := *registers.ResumesOf(p.op.state)
+	if resumes < l.h.maxResumes {
+		return l.resume(ctx)
+	}
+	why := Suspension{SuspendCrashLoop, fmt.Sprintf("resumed %d times without a step forward", resumes)}
+	handle := l.handleOf(p.op)
+	l.post(RunSuspend{p.about(""), why})
+	handle.set(&Result{Suspended: &why})
+	return handle, nil
+}
+
+// handleOf returns the handle of the open operation, a new one if it has none.
+func (l *Lane) handleOf(op *operation) *Handle {
+	handle := l.handle()
+	if handle == nil || handle.id != op.meta.OperationID {
+		handle = newHandle(op.meta.OperationID, l.name)
+		l.adopt(handle)
+	}
+	return handle
+}
+
 // resume starts a drive on the open operation, which has none. The caller holds
 // the line.
 func (l *Lane) resume(ctx context.Context) (*Handle, error) {
@@ -31,11 +66,12 @@ func (l *Lane) resume(ctx context.Context) (*Handle, error) {
 		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
 	}
 	l.move(p)
-	handle := l.handle()
-	if handle == nil || handle.id != p.op.meta.OperationID {
-		handle = newHandle(p.op.meta.OperationID, l.name)
-		l.adopt(handle)
+	if err := l.check(ctx); errors.Is(err, pistore.ErrCorrupt) {
+		return nil, l.fault(p.about(""), err)
+	} else if err != nil {
+		return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
 	}
+	handle := l.handleOf(p.op)
 	handle.set(nil)
 	l.post(RunResume{p.about("")})
 	l.start(ctx, handle, true)

@@ -26,6 +26,9 @@ const (
 	// it once. The detail is the id of the provider's handle, which the newest
 	// entry holds, with the wait that it asks for.
 	SuspendDeferred SuspendReason = "deferred"
+	// SuspendCrashLoop: it was resumed again and again without a step forward;
+	// Resume goes on all the same.
+	SuspendCrashLoop SuspendReason = "crash_loop"
 	// SuspendChanged: another owner changed the operation.
 	SuspendChanged SuspendReason = "changed_elsewhere"
 )

@@ -69,6 +69,13 @@ type Options struct {
 	// Tracer is told of the work as it begins and ends; nil: nobody is.
 	Tracer Tracer
 
+	// Check reads back what every commit wrote and compares it with what is in
+	// memory; a difference is a fault. Every Resume does so anyhow.
+	Check bool
+	// MaxResumes is how often in a row [Lane.ResumeAutomatically] resumes an
+	// operation that makes no durable step forward. 0: 5.
+	MaxResumes int64
+
 	// Clock, Rand and Sleep replace the system's. Sleep returns at the
 	// instant, or with the context's error when that ends before.
 	Clock pistore.Clock
@@ -87,6 +94,9 @@ type Harness struct {
 	ids     *pistore.IDs
 	sleep   func(context.Context, pistore.UnixMS) error
 	hooks   *Hooks // those of the environment
+	checks  bool   // every commit is read back
+	// maxResumes is where automatic resumes end.
+	maxResumes int64
 
 	// settings is the line of what all lanes are given: whoever holds its one
 	// token changes the environment. It is taken before the line of a lane,
@@ -121,7 +131,15 @@ func New(storage pistore.Storage, o Options) (*Harness, error) {
 		clock: o.Clock, sleep: o.Sleep, lanes: map[string]*Lane{}, active: map[string]int{}, still: make(chan struct{}),
 		settings: make(chan struct{}, 1),
 	}
-	h.hooks = env.hooks
+	h.hooks, h.checks = env.hooks, o.Check
+	switch {
+	case o.MaxResumes < 0:
+		return nil, fmt.Errorf("harness: %w: %d resumes at most", pistore.ErrInvalid, o.MaxResumes)
+	case o.MaxResumes == 0:
+		h.maxResumes = 5
+	default:
+		h.maxResumes = o.MaxResumes
+	}
 	h.environment.Store(env)
 	close(h.still)
 	if h.clock == nil {

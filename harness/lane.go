@@ -289,6 +289,11 @@ func (l *Lane) commit(ctx context.Context, p *position, c *change) error {
 		return err
 	}
 	l.move(c.advance(p, tx, r))
+	if l.h.checks {
+		if err := l.check(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+	}
 	for _, ev := range committed(about, c.from, p, tx, r, c.news) {
 		l.post(ev)
 	}
