@@ -1,0 +1,119 @@
+package crash
+
+import "pistore/conformance"
+
+// The stories are short, so that each of their calls can be cut and failed.
+
+func commitStory() story {
+	return story{act: func(d *driver) error {
+		err := d.create(0)
+		if err == nil {
+			err = d.commit(0, 12)
+		}
+		return err
+	}}
+}
+
+// crowdStory commits to several sessions at once.
+func crowdStory(sessions int) story {
+	return story{act: func(d *driver) error {
+		return d.atOnce(sessions, func(d *driver, i int) error {
+			err := d.create(i)
+			if err == nil {
+				err = d.commit(i, 8)
+			}
+			return err
+		})
+	}}
+}
+
+// grown makes a session of n commits.
+func grown(i, n int) func(d *driver) error {
+	return func(d *driver) error {
+		err := d.create(i)
+		if err == nil {
+			err = d.commit(i, n)
+		}
+		return err
+	}
+}
+
+func compactionStory() story {
+	return story{before: grown(0, 10), act: func(d *driver) error {
+		err := d.resume(0)
+		if err == nil {
+			err = d.commit(0, 2)
+		}
+		if err == nil {
+			err = d.compact(0)
+		}
+		if err == nil {
+			err = d.commit(0, 2)
+		}
+		return err
+	}}
+}
+
+// reopenStory opens what is there, twice.
+func reopenStory() story {
+	return story{opening: true, before: grown(0, 6), act: func(d *driver) error {
+		for range 2 {
+			err := d.resume(0)
+			if err == nil {
+				err = d.commit(0, 2)
+			}
+			if err == nil {
+				err = d.close(0)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+func syncStory() story {
+	return story{before: grown(0, 3), act: func(d *driver) error {
+		err := d.resume(0)
+		for n := 0; n < 3 && err == nil; n++ {
+			if err = d.commit(0, 3); err == nil {
+				err = d.sync(0)
+			}
+		}
+		return err
+	}}
+}
+
+// namesStory makes sessions and deletes one.
+func namesStory(c Config) story {
+	return story{before: grown(0, 3), act: func(d *driver) error {
+		err := grown(1, 2)(d)
+		if err == nil {
+			err = d.create(2)
+		}
+		if err == nil && !c.lacks(conformance.NoDelete) {
+			if err = d.delete(0); err == nil {
+				err = d.close(1)
+			}
+			if err == nil {
+				err = d.delete(1)
+			}
+		}
+		return err
+	}}
+}
+
+func loadStory() story {
+	return story{before: grown(0, 3), act: func(d *driver) error {
+		err := d.load(1, 9)
+		if err == nil {
+			err = d.load(2, 1)
+		}
+		return err
+	}}
+}
+
+func rewriteStory() story {
+	return story{before: grown(0, 9), act: func(d *driver) error { return d.rewrite(0, 9) }}
+}

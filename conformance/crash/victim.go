@@ -1,0 +1,143 @@
+package crash
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// victim is a process at work that is going to be killed.
+type victim struct {
+	started time.Time
+	first   chan struct{} // closed at the first word
+	kill    func()
+	wait    func() error // until it is dead and everything it said was heard
+}
+
+// alert passes on what it hears, and tells when that begins.
+type alert struct {
+	listener
+	once  sync.Once
+	first chan struct{}
+	ticks *atomic.Int64
+}
+
+func (a *alert) begun(c call) {
+	a.listener.begun(c)
+	a.once.Do(func() { close(a.first) })
+	a.ticks.Add(1)
+}
+
+// begin starts a process that follows orders.
+func (p *probe) begin(o orders, to listener) *victim {
+	heard := &alert{listener: to, first: make(chan struct{}), ticks: &p.ticks}
+	var v *victim
+	var err error
+	if p.cfg.Start != nil {
+		v, err = p.serve(o, heard)
+	} else {
+		v, err = startChild(p.cfg, o, heard)
+	}
+	if err != nil {
+		p.failf("starting a process: %v", err)
+	}
+	v.first = heard.first
+	return v
+}
+
+func startChild(cfg Config, o orders, to listener) (*victim, error) {
+	cmd, err := o.command(cfg)
+	if err != nil {
+		return nil, err
+	}
+	words := &last{}
+	cmd.Stderr = words
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	said := make(chan error, 1)
+	go func() {
+		var err error
+		for scan := bufio.NewScanner(out); scan.Scan() && err == nil; {
+			err = hear(scan.Text(), to)
+		}
+		if err != nil {
+			_ = cmd.Process.Kill()
+		}
+		said <- err
+	}()
+	return &victim{
+		started: time.Now(),
+		kill:    func() { _ = cmd.Process.Kill() }, // it may have ended, which wait tells
+		wait: func() error {
+			err := <-said
+			_ = cmd.Wait() // of a killed process
+			if err == nil && cmd.ProcessState.Exited() {
+				err = fmt.Errorf("it ended by itself (%v) and said: %s", cmd.ProcessState, words)
+			}
+			return err
+		},
+	}, nil
+}
+
+// serve has the backend served by another process and drives it from here.
+func (p *probe) serve(o orders, to listener) (*victim, error) {
+	served, err := p.cfg.Start(Place{Dir: o.Dir, Level: p.level})
+	if err != nil {
+		return nil, err
+	}
+	var dead atomic.Bool
+	var killed error
+	ended := make(chan error, 1)
+	go func() { ended <- o.work(context.Background(), served.Backend, to) }()
+	return &victim{
+		started: time.Now(),
+		kill: func() {
+			dead.Store(true)
+			killed = served.Kill()
+		},
+		wait: func() error {
+			err := <-ended
+			if !dead.Load() {
+				return fmt.Errorf("a call failed, and nobody was killed: %w", err)
+			}
+			_ = served.Backend.Close() // its process is gone
+			return killed
+		},
+	}, nil
+}
+
+// killWithin is how long after its first word a process lives at most.
+const killWithin = 80 * time.Millisecond
+
+// die kills a process some time after its first word, or, where opening is to be
+// hit, some time within the time that it took another one to get that far.
+func (p *probe) die(v *victim, opening time.Duration) {
+	ended := make(chan error, 1)
+	if opening > 0 {
+		time.Sleep(time.Duration(p.rng.Int64N(int64(opening))))
+	} else {
+		go func() { ended <- v.wait() }()
+		select {
+		case <-v.first:
+			time.Sleep(time.Duration(p.rng.Int64N(int64(killWithin))))
+		case err := <-ended:
+			p.failf("the process that was to be killed: %v", err)
+		}
+	}
+	v.kill()
+	if opening > 0 {
+		go func() { ended <- v.wait() }()
+	}
+	if err := <-ended; err != nil {
+		p.failf("the process that was to be killed: %v", err)
+	}
+	p.kills.Add(1)
+}
