@@ -54,7 +54,7 @@ func (f *File) compact() (result pistore.CompactResult, err error) {
 		return result, fmt.Errorf("jsonl: compact: %w", err)
 	}
 	if err := t.publish(g.path); err != nil {
-		return result, g.poison("compact", errors.Join(err, t.file.Close()))
+		return result, g.poison("compact", errors.Join(err, t.release()))
 	}
 	result.BytesAfter = t.size
 	if err := g.adopt(t, f.payloads); err != nil {

@@ -19,93 +19,6 @@ var verdicts = map[string]disk.Verdict{
 	"EIO, done all same": {Err: syscall.EIO, Written: 1 << 30},
 }
 
-// TestFaults fails every disk call of a story in turn. The error has its cause; a
-// store that says it is faulted stays so; and what is found afterwards is what
-// was acknowledged, with at most the commit that was under way.
-func TestFaults(t *testing.T) {
-	t.Parallel()
-	digests := chainDigests(t, storyCommits)
-	for _, level := range bothLevels {
-		for name, v := range verdicts {
-			t.Run(level.String()+" "+name, func(t *testing.T) {
-				t.Parallel()
-				calls, faulted := 0, 0
-				for call := 0; ; call++ {
-					m := newMemory(t)
-					f := disk.NewFailing(m)
-					s := &story{options: fixedOptions(f, level)}
-					hit := disk.Call{N: -1}
-					f.Rule(func(c disk.Call) disk.Verdict {
-						if c.N != call {
-							return disk.Verdict{}
-						}
-						hit = c
-						return v
-					})
-					err := s.run(t.Context())
-					if hit.N < 0 {
-						calls = call
-						break
-					}
-					t.Run(fmt.Sprintf("%d %s %s", call, hit.Kind, filepath.Base(hit.Name)), func(t *testing.T) {
-						if s.checkFault(t, v, hit, err) {
-							faulted++
-						}
-						s.checkAfter(t, m, digests, false)
-						if names := leftovers(t, m, storyDir); len(names) > 1 {
-							t.Errorf("left over: %v", names)
-						}
-					})
-				}
-				t.Logf("%d calls failed in turn, %d of them poisoned the store", calls, faulted)
-				if faulted == 0 {
-					t.Error("no fault poisoned the store")
-				}
-			})
-		}
-	}
-}
-
-// checkFault checks the error of the call that failed and what the handle does
-// after it, and abandons the handle.
-func (s *story) checkFault(t *testing.T, v disk.Verdict, hit disk.Call, err error) (faulted bool) {
-	if err == nil {
-		// What is only tidying up may fail in silence, and a header that cannot be
-		// read is left to the opening, which reads it again.
-		switch hit.Kind {
-		case disk.OpRead, disk.OpOpen, disk.OpRemove, disk.OpClose, disk.OpStat, disk.OpList, disk.OpLock, disk.OpLink:
-		default:
-			t.Errorf("a failing %s went unnoticed", hit.Kind)
-		}
-		return false
-	}
-	if !errors.Is(err, v.Err) {
-		t.Errorf("%v does not wrap %v", err, v.Err)
-	}
-	if s.open == nil {
-		return false
-	}
-	faulted = errors.Is(err, pistore.ErrFaulted)
-	_, again := s.open.Commit(t.Context(), chainTx(s.acked))
-	switch {
-	case faulted && !errors.Is(again, pistore.ErrFaulted):
-		t.Errorf("a commit to a faulted store: %v", again)
-	case faulted:
-		if _, err := s.open.Stats(t.Context()); !errors.Is(err, pistore.ErrFaulted) {
-			t.Errorf("a read of a faulted store: %v", err)
-		}
-	case again != nil:
-		t.Errorf("the store is not faulted, and a commit fails: %v", again)
-	default:
-		s.acked, s.begun = s.acked+1, s.acked+1
-	}
-	// Its owner is gone; closing is how a test can say so.
-	if err := s.open.Close(); err != nil {
-		t.Errorf("close: %v", err)
-	}
-	return faulted
-}
-
 // TestUpgradeFaults fails every disk call of the first commit to a file of
 // version 3: it is the original or the new one, and the original is kept.
 func TestUpgradeFaults(t *testing.T) {
@@ -212,4 +125,33 @@ func readOn(t testing.TB, f disk.FS, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestFailedRenameKeepsNoOwner: a rename that is told as failed may have happened.
+// Whoever comes after the poisoned handle finds the new file unowned, in the same
+// process and on the same file system too.
+func TestFailedRenameKeepsNoOwner(t *testing.T) {
+	f := disk.NewFailing(newMemory(t))
+	b := NewFolder(storyDir, fixedOptions(f, pistore.Process))
+	st, err := b.Create(t.Context(), pistore.Info{ID: storyID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Rule(disk.Nth(disk.OpRename, 0, disk.Verdict{Err: syscall.EIO, Written: 1}))
+	c, _ := pistore.Find[pistore.Compacter](st)
+	if _, err := c.Compact(t.Context()); !errors.Is(err, pistore.ErrFaulted) {
+		t.Fatalf("the compaction: %v", err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if st, err = b.Open(t.Context(), storyID, pistore.ReadWrite); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Commit(t.Context(), chainTx(0)); err != nil {
+		t.Error(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -425,7 +425,7 @@ func TestFollowEnds(t *testing.T) {
 func TestFollowBusyWriter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd, words := startChild(t, "process", dir)
+	cmd, words := startChild(t, "commit", dir)
 	if !words.Scan() {
 		t.Fatal("the child did not begin")
 	}

@@ -28,8 +28,7 @@ func (b *Folder) Load(ctx context.Context, rows iter.Seq2[pistore.Row, error]) (
 	if err := b.publish(l.temp, l.path, l.info.ID); err != nil {
 		return pistore.Info{}, fmt.Errorf("jsonl: load: %w", err)
 	}
-	l.temp.key.disown()
-	return l.info, l.temp.file.Close()
+	return l.info, l.temp.release()
 }
 
 // loading is a load at work. What it needs of the rows before is what admission

@@ -159,7 +159,7 @@ func (g *log) upgradeFile(state *memstore.State, p *payloads) error {
 		}
 	}
 	if err := t.publish(g.path); err != nil {
-		return errors.Join(err, t.file.Close())
+		return errors.Join(err, t.release())
 	}
 	g.upgrade = ""
 	g.info.Store(&info)

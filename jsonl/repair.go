@@ -74,8 +74,7 @@ func repair(ctx context.Context, from, to string, o Options, ro RepairOptions) (
 	if err := t.publish(to); err != nil {
 		return rep, t.abandon(errors.Join(err, t.fs.Remove(to)))
 	}
-	t.key.disown()
-	return rep, t.file.Close()
+	return rep, t.release()
 }
 
 // salvage reads what is to be kept.

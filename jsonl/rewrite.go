@@ -31,8 +31,7 @@ func (b *Folder) Rewrite(
 	}
 	path := old.log.path
 	err = l.temp.publish(path)
-	l.temp.key.disown()
-	if err = errors.Join(err, l.temp.file.Close()); err != nil {
+	if err = errors.Join(err, l.temp.release()); err != nil {
 		return pistore.Info{}, fmt.Errorf("jsonl: rewrite: %w: %w", pistore.ErrFaulted, err)
 	}
 	if err := removeOriginals(b.opts, path, id); err != nil {

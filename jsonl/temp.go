@@ -127,9 +127,13 @@ func (t *temp) sync() error {
 
 // abandon removes the file. It returns err, and what came on top of it.
 func (t *temp) abandon(err error) error {
+	return errors.Join(err, t.release(), t.fs.Remove(t.name))
+}
+
+// release gives the file up, whatever its name is by now.
+func (t *temp) release() error {
 	t.key.disown()
-	closeErr := t.file.Close()
-	return errors.Join(err, closeErr, t.fs.Remove(t.name))
+	return t.file.Close()
 }
 
 // imitate gives the file mode and owner of the one that it replaces. The owner

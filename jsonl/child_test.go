@@ -7,19 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"pistore"
-)
-
-var (
-	kills    = flag.Int("kills", 20, "rounds of each kill test")
-	killSeed = flag.Uint64("killseed", 0, "seed of the kill tests; 0: any")
+	"pistore/conformance/crash"
 )
 
 const (
@@ -28,9 +22,10 @@ const (
 	acknowledged = "a"
 )
 
-// TestMain turns the test binary into the child of a test that kills it or needs
-// a second process.
+// TestMain turns the test binary into the child of the crash kit, or of a test
+// that needs a second process.
 func TestMain(m *testing.M) {
+	crash.Child(openPlace)
 	if what := os.Getenv(childEnv); what != "" {
 		if err := child(strings.Fields(what)); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
@@ -38,19 +33,18 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	kit.Flags(flag.CommandLine)
 	os.Exit(m.Run())
 }
 
 func child(args []string) error {
-	o := Options{}
 	switch args[0] {
-	case "power":
-		o.Durability = pistore.Power
-	case "process":
+	case "commit":
+		return commitForever(NewFolder(args[1], Options{}))
 	case "verify":
 		return verifyFile(args[1])
 	case "hold":
-		_, err := OpenFile(context.Background(), args[1], pistore.ReadWrite, o)
+		_, err := OpenFile(context.Background(), args[1], pistore.ReadWrite, Options{})
 		if err == nil {
 			report(begun, os.Getpid())
 			_, err = io.Copy(io.Discard, os.Stdin)
@@ -59,7 +53,6 @@ func child(args []string) error {
 	default:
 		return fmt.Errorf("unknown child %q", args)
 	}
-	return commitForever(NewFolder(args[1], o))
 }
 
 // commitForever commits a chain at full speed, compacts now and then, and tells
@@ -108,73 +101,6 @@ func startChild(t *testing.T, args ...string) (*exec.Cmd, *bufio.Scanner) {
 		t.Fatal(err)
 	}
 	return cmd, bufio.NewScanner(out)
-}
-
-// TestKill kills a process that commits at full speed, again and again over one
-// file, and checks that what was acknowledged is there, whole and in order, with
-// at most one more commit.
-func TestKill(t *testing.T) {
-	t.Parallel()
-	for _, level := range bothLevels {
-		t.Run(level.String(), func(t *testing.T) {
-			t.Parallel()
-			testKill(t, level)
-		})
-	}
-}
-
-func testKill(t *testing.T, level pistore.Durability) {
-	seed := *killSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("replay: go test ./jsonl -run '^%s$' -kills %d -killseed %d", strings.ReplaceAll(t.Name(), "/", "$/^"), *kills, seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	dir, known, open, total := "", 0, 0, 0
-	for round := range *kills {
-		if round%5 == 0 { // so that rounds stay short
-			dir, known = t.TempDir(), 0
-		}
-		cmd, words := startChild(t, level.String(), dir)
-		tried, acked := 0, known
-		for first := true; words.Scan(); first = false {
-			if first {
-				time.AfterFunc(time.Duration(rng.Int64N(int64(80*time.Millisecond))), func() { _ = cmd.Process.Kill() })
-			}
-			what, n := "", 0
-			if _, err := fmt.Sscan(words.Text(), &what, &n); err != nil {
-				t.Fatalf("child said %q", words.Text())
-			}
-			if tried = n + 1; what == acknowledged {
-				acked = n + 1
-			}
-		}
-		if _ = cmd.Wait(); cmd.ProcessState.Exited() {
-			t.Fatalf("the child ended by itself: %v", cmd.ProcessState)
-		}
-		if tried > acked {
-			open++
-		}
-		mode := pistore.Mode(rng.IntN(2))
-		b := NewFolder(dir, Options{Durability: level})
-		st, err := b.Open(t.Context(), storyID, mode)
-		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		n := checkChain(t, st)
-		if n < acked || n > acked+1 {
-			t.Fatalf("round %d: %d commits, %d were acknowledged", round, n, acked)
-		}
-		total += n - known
-		known = n
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("%d kills, %d of them during an open commit; %d acknowledged commits, none lost", *kills, open, total)
-	if open == 0 {
-		t.Error("no kill hit an open commit")
-	}
 }
 
 // checkChain checks that a session holds a chain, and returns its length.
@@ -261,7 +187,7 @@ func TestSecondProcess(t *testing.T) {
 func TestReadBesideWriter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	cmd, words := startChild(t, "process", dir)
+	cmd, words := startChild(t, "commit", dir)
 	if !words.Scan() {
 		t.Fatal("the child did not begin")
 	}
