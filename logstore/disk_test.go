@@ -2,15 +2,10 @@ package logstore
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync/atomic"
-	"syscall"
 	"testing"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"pistore"
 )
@@ -37,38 +32,6 @@ func wantChain(t *testing.T, dir string, level pistore.Durability, acked int) {
 	commitChain(t, st, 2)
 	if err := s.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestDiskFull lets every write fail from some moment on: logs, tables, MANIFEST.
-func TestDiskFull(t *testing.T) {
-	t.Parallel()
-	for _, level := range bothLevels {
-		for _, room := range []int64{0, 1, 30, 260} {
-			t.Run(fmt.Sprintf("%s/%d", level, room), func(t *testing.T) {
-				var armed atomic.Bool
-				var left atomic.Int64
-				left.Store(room)
-				dir := t.TempDir()
-				s := openStoreT(t, dir, Options{Durability: level, MemtableBytes: 1, CompressAboveBytes: -1,
-					fs: hookFS{FS: vfs.Default, hook: func(op fsOp) error {
-						if armed.Load() && (op.what == "write" || op.what == "create") && left.Add(-1) < 0 {
-							return syscall.ENOSPC
-						}
-						return nil
-					}}})
-				st := createT(t, s, "one")
-				armed.Store(true)
-				acked, err := untilFault(st)
-				wantErr(t, "commit", err, pistore.ErrFaulted)
-				wantErr(t, "commit", err, syscall.ENOSPC)
-				armed.Store(false) // room again: only reopening helps
-				_, err = st.Commit(ctx, chainTx(acked, 10))
-				wantErr(t, "commit when there is room again", err, pistore.ErrFaulted)
-				wantErr(t, "close", s.Close(), pistore.ErrFaulted)
-				wantChain(t, dir, level, acked)
-			})
-		}
 	}
 }
 

@@ -141,7 +141,7 @@ func engineOptions(cfg engineConfig, e *engine, ends map[string]int64) *pebble.O
 		ReadOnly:           cfg.readOnly,
 		Logger:             engineLogger{to: cfg.logger, fault: e.fault},
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { e.fault.fail("engine, in the background", err) },
+			BackgroundError: func(err error) { e.fault.fail("engine, in the background", damage(cfg.dir, err)) },
 			// Whoever reads the damaged place gets the error; what else is in
 			// the database stays usable.
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
@@ -236,6 +236,15 @@ func openError(dir string, err error) error {
 	default:
 		return fmt.Errorf("logstore: open %s: %w", dir, err)
 	}
+}
+
+// damage gives an error of the engine's that tells of damaged bytes our name and
+// their place.
+func damage(dir string, err error) error {
+	if !pebble.IsCorruptionError(err) {
+		return err
+	}
+	return &pistore.CorruptError{Backend: backendName, Place: dir, Problem: sentence(err)}
 }
 
 // isOurs tells whether an error has its meaning already.

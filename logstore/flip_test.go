@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	flips    = flag.Int("flips", 25, "flipped bits of each flip test")
-	flipSeed = flag.Uint64("flipseed", 0, "seed of the flip and power-cut tests; 0: any")
+	flips    = flag.Int("logflips", 25, "flipped bits of each of these tests")
+	flipSeed = flag.Uint64("flipseed", 0, "seed of the tests that flip bits of logs and names; 0: any")
 )
 
 func flipRNG(t *testing.T) *rand.Rand {
@@ -27,8 +27,8 @@ func flipRNG(t *testing.T) *rand.Rand {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	t.Logf("replay: go test ./logstore -run '^%s$' -flips %d -powercuts %d -flipseed %d",
-		strings.ReplaceAll(t.Name(), "/", "$/^"), *flips, *powerCuts, seed)
+	t.Logf("replay: go test ./logstore -run '^%s$' -logflips %d -flipseed %d",
+		strings.ReplaceAll(t.Name(), "/", "$/^"), *flips, seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
@@ -137,35 +137,25 @@ func filesOf(t *testing.T, fs vfs.FS, pattern string) (names []string) {
 	return names
 }
 
-// TestFlippedBits flips bits of the files that a killed process left: the
-// database is refused, or reading is, with the place; or it has everything, the
-// newest commit aside.
+// TestFlippedBits flips bits of the logs that a killed process left, of more
+// sessions than the crash kit has, which the engine loses more of: the database
+// is refused with the place, or it has everything, the newest commit aside.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	for _, level := range bothLevels {
-		for _, sessions := range []int{1, 64} {
-			for _, pattern := range []string{"*.log", "MANIFEST-*", "*.sst"} {
-				t.Run(fmt.Sprintf("%s/%d/%s", level, sessions, strings.Trim(pattern, "*.-")), func(t *testing.T) {
-					t.Parallel()
-					testFlippedBits(t, level, sessions, pattern, bootA)
-				})
-			}
-		}
-		for _, pattern := range []string{"OPTIONS-*", "FORMAT"} {
-			t.Run(fmt.Sprintf("%s/1/%s", level, strings.Trim(pattern, "*.-")), func(t *testing.T) {
-				t.Parallel()
-				testFlippedBits(t, level, 1, pattern, bootA)
-			})
-		}
+		t.Run(level.String()+"/64/log", func(t *testing.T) {
+			t.Parallel()
+			testFlippedBits(t, level, 64, bootA)
+		})
 	}
 	// After a restart of the machine the marks alone tell what was synced.
 	t.Run("power/1/log/restarted", func(t *testing.T) {
 		t.Parallel()
-		testFlippedBits(t, pistore.Power, 1, "*.log", bootB)
+		testFlippedBits(t, pistore.Power, 1, bootB)
 	})
 }
 
-func testFlippedBits(t *testing.T, level pistore.Durability, sessions int, pattern string, boot uint32) {
+func testFlippedBits(t *testing.T, level pistore.Durability, sessions int, boot uint32) {
 	rng := flipRNG(t)
 	fs := vfs.NewCrashableMem()
 	s := openStoreT(t, "db", Options{Durability: level, fs: fs, boot: bootA, MemtableBytes: 1})
@@ -178,7 +168,7 @@ func testFlippedBits(t *testing.T, level pistore.Durability, sessions int, patte
 	if lost, err := lostOf(t, opts, digests); err != nil || lost != 0 {
 		t.Fatalf("undamaged: %d commits lost, error %v", lost, err)
 	}
-	names := filesOf(t, image, pattern)
+	names := filesOf(t, image, "*.log")
 	if len(names) == 0 {
 		t.Fatal("there is no such file")
 	}
@@ -196,12 +186,11 @@ func testFlippedBits(t *testing.T, level pistore.Durability, sessions int, patte
 		what := fmt.Sprintf("%s, bit %d of byte %d of %d", name, bit, at, len(data))
 		var corrupt *pistore.CorruptError
 		switch {
-		case errors.As(err, &corrupt) && corrupt.Place != "",
-			pattern == "FORMAT" && (errors.Is(err, pistore.ErrForeignFormat) || errors.Is(err, pistore.ErrNewerVersion)):
+		case errors.As(err, &corrupt) && corrupt.Place != "":
 			refused++
 		case err != nil:
 			t.Errorf("%s: %v, want a CorruptError with its place", what, err)
-		case lost > 1, lost == 1 && pattern != "*.log":
+		case lost > 1:
 			t.Errorf("%s: %d commits were lost silently", what, lost)
 		case lost == 1:
 			torn++

@@ -17,11 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"pistore"
-)
-
-var (
-	kills    = flag.Int("kills", 20, "rounds of each kill test")
-	killSeed = flag.Uint64("killseed", 0, "seed of the kill tests; 0: any")
+	"pistore/conformance/crash"
 )
 
 const (
@@ -32,9 +28,10 @@ const (
 	killMemtables = minMemtableBytes
 )
 
-// TestMain turns the test binary into the child of a test that kills it or
-// needs a second process.
+// TestMain turns the test binary into the child of the crash kit, or of a test
+// that kills it or needs a second process.
 func TestMain(m *testing.M) {
+	crash.Child(openPlace)
 	if what := os.Getenv(childEnv); what != "" {
 		if err := child(strings.Fields(what)); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
@@ -42,6 +39,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	kit.Flags(flag.CommandLine)
 	os.Exit(m.Run())
 }
 
@@ -137,131 +135,14 @@ func startChild(t *testing.T, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// killed is what a child told before it died.
-type killed struct {
-	acked map[int]int // by session: commits acknowledged, of all rounds
-	open  int         // commits that were begun and not acknowledged
-}
-
-// killChild runs a child and kills it at a random instant, counted from its first
-// word, or from its start when opening may be hit too.
-func killChild(t *testing.T, rng *rand.Rand, opening bool, longest time.Duration, args ...string) killed {
-	t.Helper()
-	cmd, lines := startChild(t, args...)
-	k := killed{acked: map[int]int{}}
-	opened := map[int]int{}
-	kill := func() {
-		time.AfterFunc(time.Duration(rng.Int64N(int64(longest))), func() { _ = cmd.Process.Kill() })
-	}
-	if opening {
-		kill()
-	}
-	for first := !opening; lines.Scan(); first = false {
-		if first {
-			kill()
-		}
-		what, session, n, err := parseReport(lines.Text())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if what == begun {
-			opened[session] = n + 1
-		} else {
-			k.acked[session] = n + 1
-		}
-	}
-	_ = cmd.Wait()
-	if cmd.ProcessState.Exited() {
-		t.Fatalf("the child ended by itself: %v", cmd.ProcessState)
-	}
-	for session, n := range opened {
-		if n > k.acked[session] {
-			k.open++
-		}
-	}
-	return k
-}
-
-func killRNG(t *testing.T) *rand.Rand {
-	seed := *killSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("replay: go test ./logstore -run '^%s$' -kills %d -killseed %d", strings.ReplaceAll(t.Name(), "/", "$/^"), *kills, seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
-// TestKill kills a process that commits at full speed, again and again over one
-// database, and checks that what was acknowledged is there, whole and in order,
-// with at most one more commit for each session.
-func TestKill(t *testing.T) {
-	t.Parallel()
-	for _, level := range bothLevels {
-		t.Run(level.String(), func(t *testing.T) {
-			t.Parallel()
-			testKill(t, level)
-		})
-	}
-}
-
-func testKill(t *testing.T, level pistore.Durability) {
-	rng := killRNG(t)
-	var dir string
-	var known [killSessions]int // commits that the last round has found
-	total, openKills := 0, 0
-	for round := range *kills {
-		if round%5 == 0 { // so that rounds stay short
-			dir, known = t.TempDir(), [killSessions]int{}
-		}
-		k := killChild(t, rng, round%5 > 0 && rng.IntN(3) == 0, 150*time.Millisecond, level.String(), dir)
-		if k.open > 0 {
-			openKills++
-		}
-		// A read-only open leaves the recovery to the next child.
-		readOnly := rng.IntN(3) == 0
-		mode := pistore.ReadWrite
-		if readOnly {
-			mode = pistore.ReadOnly
-		}
-		s, err := Open(dir, Options{Durability: level, ReadOnly: readOnly, MemtableBytes: killMemtables})
-		if err != nil {
-			t.Fatalf("round %d: open: %v", round, err)
-		}
-		for i := range killSessions {
-			st, err := s.Open(ctx, sessionName(i), mode)
-			acked := max(known[i], k.acked[i])
-			if errors.Is(err, pistore.ErrNotFound) && acked == 0 {
-				continue
-			}
-			if err != nil {
-				t.Fatalf("round %d: session %d: %v", round, i, err)
-			}
-			n := checkChain(t, st)
-			if n < acked || n > acked+1 {
-				t.Fatalf("round %d: session %d has %d commits, %d were acknowledged", round, i, n, acked)
-			}
-			total += acked - known[i]
-			known[i] = n
-		}
-		if err := s.Close(); err != nil {
-			t.Fatalf("round %d: close: %v", round, err)
-		}
-	}
-	t.Logf("%d kills, %d of them during an open commit; %d acknowledged commits, none lost", *kills, openKills, total)
-	if openKills == 0 {
-		t.Error("no kill hit an open commit")
-	}
-}
-
-// TestKillSeesALoss proves that a test like the one above can see a loss: plain
+// TestKillSeesALoss proves that killing a process can show a loss: plain
 // Pebble with NoSync, which hands the commit to a buffer of its own process,
 // loses acknowledged commits.
 func TestKillSeesALoss(t *testing.T) {
 	t.Parallel()
-	rng := killRNG(t)
 	for n := 1; n <= 200; n++ {
 		dir := t.TempDir()
-		acked := killChild(t, rng, false, 100*time.Millisecond, "nosync", dir).acked[0]
+		acked := killUnsynced(t, dir)
 		db, err := pebble.Open(dir, &pebble.Options{Logger: engineLogger{to: quiet, fault: newFault(time.Minute)}})
 		if err != nil {
 			t.Fatal(err)
@@ -282,6 +163,25 @@ func TestKillSeesALoss(t *testing.T) {
 		}
 	}
 	t.Error("200 kills lost nothing: this kind of test sees no losses")
+}
+
+// killUnsynced kills a child at a random instant, and returns how many commits it
+// had acknowledged.
+func killUnsynced(t *testing.T, dir string) (acked int) {
+	t.Helper()
+	cmd, lines := startChild(t, "nosync", dir)
+	for first := true; lines.Scan(); first = false {
+		if first {
+			time.AfterFunc(rand.N(100*time.Millisecond), func() { _ = cmd.Process.Kill() })
+		}
+		_, _, n, err := parseReport(lines.Text())
+		if err != nil {
+			t.Fatal(err)
+		}
+		acked = n + 1
+	}
+	_ = cmd.Wait() // of a killed process
+	return acked
 }
 
 func setForever(dir string) error {

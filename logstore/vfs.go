@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -39,8 +40,10 @@ type engineFS struct {
 	// outside is the first failed sync of a folder that is not the database's: of
 	// a backup, or the one above while the engine is opened.
 	outside atomic.Pointer[error]
-	logs    liveLogs
-	ends    map[string]int64 // where logs of an earlier owner end whose tail was cut
+	// wrote tells that the engine has begun to write.
+	wrote atomic.Bool
+	logs  liveLogs
+	ends  map[string]int64 // where logs of an earlier owner end whose tail was cut
 }
 
 func newEngineFS(cfg engineConfig, e *engine, ends map[string]int64) *engineFS {
@@ -89,7 +92,11 @@ func (f *engineFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 	if f.dead() {
 		return f.createInMemory(name, category)
 	}
-	file, err := f.base.Create(name, category)
+	err := f.beforeMarker(name)
+	var file vfs.File
+	if err == nil {
+		file, err = f.base.Create(name, category)
+	}
 	if err != nil {
 		f.fault.fail("create "+name, err)
 		return f.createInMemory(name, category)
@@ -97,7 +104,23 @@ func (f *engineFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 	return f.newFile(file, name), nil
 }
 
+// beforeMarker syncs the folder before a marker is made in it. A marker says all
+// that it says by its name, and that may outlive a power cut which takes the name
+// of the file that it points to, if one sync is to keep both.
+func (f *engineFS) beforeMarker(name string) error {
+	if !strings.HasPrefix(f.base.PathBase(name), "marker.") {
+		return nil
+	}
+	dir, err := f.base.OpenDir(f.dir)
+	if err != nil {
+		return err
+	}
+	f.meter.syncs.Add(1)
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
 func (f *engineFS) newFile(file vfs.File, name string) *engineFile {
+	f.wrote.Store(true)
 	e := &engineFile{File: file, fs: f, name: name, kind: f.kindOf(name)}
 	if number, _, ok := wal.ParseLogFilename(f.base.PathBase(name)); ok {
 		e.number = uint32(number)
@@ -227,9 +250,15 @@ func (f *engineFS) MkdirAll(dir string, perm os.FileMode) error {
 // Lock implements vfs.FS.
 func (f *engineFS) Lock(name string) (io.Closer, error) { return f.base.Lock(name) }
 
-// List implements vfs.FS.
+// List implements vfs.FS. The engine lists its folder before it writes, where an
+// error ends the opening in order, and once more behind the flush of a recovery:
+// by then tables are being looked at in the background, which does not survive
+// that the opening fails.
 func (f *engineFS) List(dir string) ([]string, error) {
 	names, err := f.base.List(dir)
+	if err != nil && f.wrote.Load() && f.ours(dir) {
+		f.fault.fail("list "+dir, err)
+	}
 	if !f.dead() {
 		return names, err
 	}

@@ -124,6 +124,17 @@ func (f *engineFile) Preallocate(offset, length int64) error {
 	return f.File.Preallocate(offset, length)
 }
 
+// Stat implements vfs.File. The engine asks a new log for its size when it takes
+// the place of an old one, and does not survive an error there.
+func (f *engineFile) Stat() (vfs.FileInfo, error) {
+	info, err := f.File.Stat()
+	if err == nil {
+		return info, nil
+	}
+	f.fs.fault.fail("stat "+f.name, err)
+	return vfs.NewMemFile(nil).Stat()
+}
+
 // Close implements vfs.File. A log that closes with unsynced bytes is really
 // synced at every level: the engine closes one log before it opens the next,
 // and takes two logs with unclean tails for damage.

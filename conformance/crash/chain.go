@@ -8,7 +8,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -48,14 +47,15 @@ func (c chain) tx(n int) pistore.Tx {
 func entryID(n int) pistore.ID { return pistore.ID(fmt.Sprintf("entry-%d", n)) }
 
 // filler makes payloads of several sizes, that no compression makes small.
-func (c chain) filler(n int) string {
-	size := c.payloadBytes * (n % 5) / 4
-	var b strings.Builder
-	for x := uint64(n); b.Len() < size; {
-		x = x*6364136223846793005 + 1442695040888963407
-		fmt.Fprintf(&b, "%016x", x)
+func (c chain) filler(n int) []byte {
+	const digits = "0123456789abcdef"
+	text := make([]byte, c.payloadBytes*(n%5)/4)
+	x := uint64(n)
+	for i := range text {
+		x = x*6364136223846793005 + 1442695040888963407 // Knuth's MMIX
+		text[i] = digits[x>>60]
 	}
-	return b.String()
+	return text
 }
 
 // content is what a session holds.

@@ -6,7 +6,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Child(store(defect(os.Getenv("PISTORE_CRASH_DEFECT"))))
+	Child(store(defect(os.Getenv(defectEnv))))
 	os.Exit(m.Run())
 }
 

@@ -41,6 +41,7 @@ type fate struct {
 	acked int   // commits that were acknowledged
 	begun int   // commits that were begun
 	safe  int   // commits that survive a power cut at any level
+	whole int   // commits that came in one piece: all of them are there, or no session
 }
 
 // known is what somebody outside knows of a store: what was begun, what was
@@ -86,7 +87,7 @@ func (k *known) begun(c call) {
 	case "delete":
 		f.there = either
 	case "load":
-		f = fate{there: either, acked: c.n, begun: c.n, safe: c.n}
+		f = fate{there: either, acked: c.n, begun: c.n, whole: c.n}
 	case "commit":
 		f.begun = c.n + 1
 	case "sync":
@@ -130,6 +131,19 @@ func (k *known) refused(c call) {
 		f.begun = f.acked
 		k.sessions[c.session] = f
 	}
+}
+
+// absent settles that there is nothing, if that may be.
+func (k *known) absent() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, f := range k.sessions {
+		if f.there == yes {
+			return false
+		}
+	}
+	clear(k.sessions)
+	return true
 }
 
 func (k *known) acknowledged() (n int64) {
@@ -191,7 +205,8 @@ func (k *known) settle(ctx context.Context, b pistore.Backend, cfg Config, mode 
 func (f fate) find(ctx context.Context, b pistore.Backend, i int, cfg Config, mode pistore.Mode, may loss) (fate, error) {
 	st, err := b.Open(ctx, sessionID(i), mode)
 	if errors.Is(err, pistore.ErrNotFound) {
-		if f.there == yes && may != tail {
+		// At Process a session, too, is made as commits are.
+		if f.there == yes && may != tail && !(may == unsynced && f.safe == 0) {
 			return f, fmt.Errorf("%w: it is not there, and was, with %d commits acknowledged: %w", errWrong, f.acked, err)
 		}
 		return fate{}, nil
@@ -208,7 +223,7 @@ func (f fate) find(ctx context.Context, b pistore.Backend, i int, cfg Config, mo
 	least := f.acked
 	switch may {
 	case unsynced:
-		least = f.safe
+		least = max(f.safe, f.whole)
 	case newest:
 		least = max(0, f.acked-1)
 	case tail:

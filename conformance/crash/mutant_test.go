@@ -29,3 +29,40 @@ const (
 	syncDoesNothing  defect = "does nothing on Sync"
 	keepLock         defect = "keeps its lock when it is closed"
 )
+
+// defectEnv tells a child which defect it has.
+const defectEnv = "PISTORE_CRASH_DEFECT"
+
+// mutant is a broken store and rows that have to notice.
+type mutant struct {
+	defect defect
+	rows   []string
+}
+
+func mutants() []mutant {
+	return []mutant{
+		{bufferWrites, []string{}},
+		{ackFirst, []string{}},
+		{noSync, []string{}},
+		{swallowSync, []string{}},
+		{retrySync, []string{}},
+		{noDirSync, []string{}},
+		{renameUnsynced, []string{}},
+		{swallowNewSync, []string{}},
+		{removeFirst, []string{}},
+		{buildInPlace, []string{}},
+		{ignoreShortWrite, []string{}},
+		{noPoison, []string{}},
+		{plainError, []string{}},
+		{faultUnwrapped, []string{}},
+		{halfTx, []string{}},
+		{noChecksum, []string{}},
+		{truncateSilently, []string{}},
+		{appendBehindTorn, []string{}},
+		{repairOnLook, []string{}},
+		{panicOnDamage, []string{}},
+		{placeless, []string{}},
+		{syncDoesNothing, []string{}},
+		{keepLock, []string{}},
+	}
+}

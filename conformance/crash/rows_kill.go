@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"errors"
 	"os"
 	"time"
 
@@ -48,6 +49,9 @@ func (p *probe) place() (dir string, remove func()) {
 func (p *probe) look(open func(Place) (pistore.Backend, error), at Place, k *known, may loss) error {
 	p.opens.Add(1)
 	b, err := open(at)
+	if at.Mode == pistore.ReadOnly && errors.Is(err, pistore.ErrNotFound) && k.absent() {
+		return nil // there is no store yet to look at
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,57 @@
+package logstore
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pistore"
+	"pistore/conformance/crash"
+)
+
+// kit is the crash kit; TestMain gives it its flags.
+var kit = crash.Config{Open: openPlace, OpenOn: openPlace}
+
+func openPlace(at crash.Place) (pistore.Backend, error) {
+	o := Options{
+		Durability: at.Level, ReadOnly: at.Mode == pistore.ReadOnly, boot: at.Boot,
+		MemtableBytes: minMemtableBytes, CacheBytes: 1 << 20, CompressAboveBytes: -1,
+	}
+	if at.FS != nil {
+		o.fs = diskFS{at.FS}
+	}
+	s, err := Open(at.Dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// TestCrash has payloads so large that a dozen commits are enough for a flush.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	cfg := kit
+	cfg.PayloadBytes = 64 << 10
+	cfg.Only = rowsBut("KIL-", "BYT-", "CUT-02", "FLT-02")
+	crash.Run(t, cfg)
+}
+
+// TestCrashManySessions has more sessions than usual, which share the log.
+func TestCrashManySessions(t *testing.T) {
+	t.Parallel()
+	cfg := kit
+	cfg.Sessions = 8
+	for _, id := range crash.RowIDs() {
+		if !slices.Contains(rowsBut("KIL-", "BYT-", "CUT-02", "FLT-02"), id) {
+			cfg.Only = append(cfg.Only, id)
+		}
+	}
+	crash.Run(t, cfg)
+}
+
+// rowsBut are the rows of the kit whose ids begin otherwise.
+func rowsBut(prefixes ...string) []string {
+	return slices.DeleteFunc(crash.RowIDs(), func(id string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(id, p) })
+	})
+}
