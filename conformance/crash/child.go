@@ -96,7 +96,7 @@ func (o orders) work(ctx context.Context, b pistore.Backend, to listener) error 
 	}
 	every := 0
 	if o.Program == "compact" {
-		every = 20
+		every = 8
 	}
 	failed := make(chan error, o.Sessions)
 	var group sync.WaitGroup

@@ -96,7 +96,7 @@ func (b *fileStore) readFrame(content []byte, at int) (r record, end int, ok boo
 		return r, 0, false
 	}
 	text := content[at+before : at+before+size]
-	if crc32.Checksum(text, castagnoli) != sum && b.defect != noChecksum {
+	if crc32.Checksum(text, castagnoli) != sum && b.defect != noChecksum && b.defect != panicOnDamage {
 		return r, 0, false
 	}
 	err := json.Unmarshal(text, &r)
@@ -128,7 +128,7 @@ func (b *fileStore) writeNew(name string, r record) error {
 	err = errors.Join(err, f.Close())
 	if err == nil && b.defect == removeFirst {
 		b.sweep(name)
-		time.Sleep(time.Millisecond)
+		b.pause()
 	}
 	if err == nil && tmp != name {
 		err = b.fs.Rename(tmp, name)
@@ -149,9 +149,18 @@ func (b *fileStore) fill(f disk.File, text []byte) error {
 		if _, err := f.Write(text[:n]); err != nil {
 			return err
 		}
-		text = text[n:]
+		if text = text[n:]; b.defect == buildInPlace {
+			b.pause()
+		}
 	}
 	return nil
+}
+
+// pause gives a kill time to hit.
+func (b *fileStore) pause() {
+	if b.fs == disk.OS {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // sweep removes a file that may not be there.
@@ -296,6 +305,9 @@ func (b *fileStore) Open(ctx context.Context, id pistore.SessionID, mode pistore
 		return nil, err
 	}
 	s := &fileSession{b: b, file: f, mode: mode}
+	if mode == pistore.ReadOnly && b.defect == touchOnLook {
+		err = b.touch(id)
+	}
 	if mode == pistore.ReadWrite {
 		err = f.Lock()
 	}
@@ -305,6 +317,9 @@ func (b *fileStore) Open(ctx context.Context, id pistore.SessionID, mode pistore
 	}
 	if err == nil {
 		err = s.replay(ctx, content)
+	}
+	if err != nil && b.defect == keepLock {
+		return nil, err
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -376,6 +391,9 @@ func (s *fileSession) replay(ctx context.Context, content []byte) error {
 		if _, _, ok := s.b.readFrame(content, later); ok {
 			return s.corrupt(at, fmt.Sprintf("no record is here, and one is at byte %d", later))
 		}
+	}
+	if s.b.defect == recoverInPlace && s.mode == pistore.ReadWrite {
+		return s.recover(content[:at])
 	}
 	if s.torn && s.b.defect == repairOnLook {
 		return s.repair(content[:at])
@@ -548,7 +566,7 @@ func (s *fileSession) Stats(ctx context.Context) (pistore.Stats, error) {
 func (s *fileSession) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.b.defect == keepLock {
+	if s.closed {
 		return nil
 	}
 	s.closed = true
@@ -587,6 +605,29 @@ func (s *fileSession) repair(whole []byte) error {
 		return err
 	}
 	return errors.Join(f.Truncate(int64(len(whole))), f.Close())
+}
+
+// touch makes a file beside that of a session.
+func (b *fileStore) touch(id pistore.SessionID) error {
+	f, err := b.fs.Open(b.path(id)+".look", disk.Create)
+	if err != nil {
+		return nil // there is one
+	}
+	return f.Close()
+}
+
+// recover writes what is whole anew, record by record.
+func (s *fileSession) recover(whole []byte) error {
+	err := s.file.Truncate(0)
+	s.end, s.torn = int64(len(whole)), false
+	for at := 0; at < len(whole) && err == nil; {
+		_, end, _ := s.b.readFrame(whole, at)
+		if _, err = s.file.Write(whole[at:end]); err == nil {
+			err = s.file.Sync()
+		}
+		at = end
+	}
+	return err
 }
 
 // applyHalf takes the entry of a transaction whose record is torn.
