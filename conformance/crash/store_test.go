@@ -30,9 +30,8 @@ type fileStore struct {
 	level  pistore.Durability
 	defect defect
 
-	mu     sync.Mutex // guards what follows
-	open   []*fileSession
-	closed bool
+	mu   sync.Mutex // guards open
+	open []*fileSession
 }
 
 // record is what one record of a file says. It stands behind its length and its
