@@ -27,10 +27,22 @@ func openPlace(at crash.Place) (pistore.Backend, error) {
 	return s, nil
 }
 
+// config is the kit at its depth. Under the race detector a third of that has to
+// do where no flag asks for more.
+func config() crash.Config {
+	cfg := kit
+	for _, n := range []*int{&cfg.Cuts, &cfg.Faults, &cfg.Flips} {
+		if raced && *n == 0 {
+			*n = 20
+		}
+	}
+	return cfg
+}
+
 // TestCrash has payloads so large that a dozen commits are enough for a flush.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	cfg := kit
+	cfg := config()
 	cfg.PayloadBytes = 64 << 10
 	cfg.Only = rowsBut("KIL-", "BYT-", "CUT-02", "FLT-02")
 	crash.Run(t, cfg)
@@ -39,7 +51,7 @@ func TestCrash(t *testing.T) {
 // TestCrashManySessions has more sessions than usual, which share the log.
 func TestCrashManySessions(t *testing.T) {
 	t.Parallel()
-	cfg := kit
+	cfg := config()
 	cfg.Sessions = 8
 	for _, id := range crash.RowIDs() {
 		if !slices.Contains(rowsBut("KIL-", "BYT-", "CUT-02", "FLT-02"), id) {
