@@ -121,7 +121,9 @@ func (g *gate) pass(ctx context.Context, t *ticket) error {
 		defer g.mu.Unlock()
 		return g.sealed
 	}
-	g.leave()
+	if err := g.wait(ctx, t); err != nil {
+		return err
+	}
 	select {
 	case <-t.open:
 		g.mu.Lock()
@@ -142,6 +144,19 @@ func (g *gate) pass(ctx context.Context, t *ticket) error {
 		}
 		return ctx.Err()
 	}
+}
+
+// wait counts the caller out, who is about to wait. With a context that has ended
+// nobody waits: it must not look as if the lane were at rest meanwhile.
+func (g *gate) wait(ctx context.Context, t *ticket) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := ctx.Err(); err != nil && !t.gone {
+		g.remove(t)
+		return err
+	}
+	g.leaveLocked()
+	return nil
 }
 
 func (g *gate) remove(t *ticket) {

@@ -89,6 +89,28 @@ var actKinds = []actKind{
 		},
 	},
 	{
+		name: "abort", weight: 3, inRun: true, refused: unlessOpen,
+		do: func(l *life, lane *harness.Lane, a act) error { return l.abort(a.lane, lane) },
+	},
+	{
+		name: "finalize", weight: 1, inRun: true, refused: unlessOpen,
+		do: func(l *life, lane *harness.Lane, a act) error {
+			outcomes := []registers.Outcome{registers.Completed, registers.Failed, registers.Aborted, registers.Declined}
+			_, err := lane.Finalize(l.asking(), outcomes[dice(l.s.program.seed, "finalize", a.n).IntN(len(outcomes))])
+			if err == nil {
+				l.setHung(a.lane, false)
+			}
+			return err
+		},
+	},
+	{
+		name: "record usage", weight: 1, inRun: true,
+		do: func(l *life, lane *harness.Lane, a act) error {
+			_, err := lane.RecordUsage(l.asking(), harness.Spent{Usage: `{"input":1,"cost":{"total":0.03125}}`})
+			return err
+		},
+	},
+	{
 		name: "compact", weight: 3, refused: unlessIdle, may: []error{harness.ErrNothingToCompact},
 		do: func(l *life, lane *harness.Lane, a act) error {
 			_, err := lane.Compact(l.asking(), a.text())
@@ -110,9 +132,6 @@ var actKinds = []actKind{
 				nav.TargetID = "anywhere"
 			}
 			_, err := lane.Navigate(l.asking(), nav)
-			if err == nil {
-				l.s.world.wander(a.lane)
-			}
 			return err
 		},
 	},
@@ -163,6 +182,57 @@ func (o *oracle) all() []pistore.ID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.order)
+}
+
+// abort asks a lane to stop, from wherever it stands.
+func (l *life) abort(name string, lane *harness.Lane) error {
+	if at, _ := l.standing(name); at == suspended {
+		l.s.oracle.willResume(name) // a drive brings it to its end
+	}
+	before := l.s.oracle.open(name)
+	again := before != nil && cancelled(before.state)
+	commits := l.s.oracle.size()
+	drained, err := lane.Abort(l.asking())
+	if err != nil {
+		return err
+	}
+	l.setHung(name, false)
+	l.s.count("aborted")
+	if again && l.s.oracle.size() != commits && l.drive == harness.Manual {
+		l.s.find("abort", "an Abort of lane %s that is repeated writes", name)
+	}
+	l.s.oracle.judgeDrained(name, drained)
+	return nil
+}
+
+// judgeDrained holds what an Abort returns against what is durable.
+func (o *oracle) judgeDrained(lane string, got harness.Drained) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	op := o.openLocked(lane)
+	if op == nil {
+		return // it has come to its end already
+	}
+	control := registers.ControlOf(op.state)
+	for _, q := range []struct {
+		ids []pistore.ID
+		got []harness.Queued
+	}{{control.DrainedSteer, got.Steer}, {control.DrainedFollowUp, got.FollowUp}} {
+		same := slices.EqualFunc(q.ids, q.got, func(id pistore.ID, g harness.Queued) bool {
+			return id == g.EntryID && registers.EncodePendingEntry(g.Content) == o.cells[pistore.Address{Namespace: registers.PendingEntryNS, Key: string(id)}]
+		})
+		if !same {
+			o.find("abort", "lane %s: the Abort returns %v, and %v is drained", lane, q.got, q.ids)
+		}
+	}
+}
+
+// unlessOpen: there must be something to stop.
+func unlessOpen(op *record) error {
+	if op == nil {
+		return harness.ErrNoActiveOperation
+	}
+	return nil
 }
 
 // unlessIdle: a lane has one operation at a time.

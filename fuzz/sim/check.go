@@ -69,6 +69,13 @@ func (s *simulation) end() error {
 		s.look(s.life.guard.Storage)
 		s.judgeOperations()
 		for _, name := range s.lanesHere() {
+			if at, _ := s.life.standing(name); at != idle {
+				s.find("liveness", "lane %s has nothing left to do and is not idle", name)
+				break
+			}
+			if err := s.life.lanes[name].WaitIdle(s.ctx); err != nil {
+				s.find("liveness", "lane %s is idle, and WaitIdle says %v", name, err)
+			}
 			s.judgeConversation(name)
 		}
 		digest, err := pistore.Digest(s.ctx, s.life.guard.Storage)
@@ -88,13 +95,14 @@ func (s *simulation) end() error {
 
 // judgeOperations: everything that was accepted has ended, and took no more
 // commits than its effects need: one in front of each and one behind the last,
-// and for each resume one, and one for an effect that was lost before it.
+// and for each resume one, and one for an effect that was lost before it. One that is aborted also settles
+// effects that were never made.
 func (s *simulation) judgeOperations() {
 	for id, op := range s.oracle.ops {
 		if op.result == nil {
 			s.find("liveness", "operation %s never ends", id)
 		}
-		if most := op.effects + 1 + 2*op.resumes; op.commits > most {
+		if most := op.effects + 1 + 2*op.resumes; op.commits > most && !op.aborted {
 			s.find("commits", "operation %s took %d commits for %d effects and %d resumes", id, op.commits, op.effects, op.resumes)
 		}
 	}

@@ -129,6 +129,9 @@ func (c *commit) take() {
 	for _, ch := range c.ops {
 		c.takeChange(ch)
 		_, left := ch.before.(*registers.NavigationState)
+		if left || c.finalizes(ch) {
+			c.o.world.wander(ch.lane)
+		}
 		compacted := slices.ContainsFunc(c.entries, func(n *node) bool { return n.Type == pistore.TypeCompaction })
 		if left || compacted {
 			c.o.world.forget(ch.lane)
@@ -152,6 +155,7 @@ func (c *commit) takeChange(ch change) {
 		r.resumed = false
 	}
 	r.state = ch.after
+	r.aborted = r.aborted || cancelled(ch.after)
 	if ch.after == nil {
 		if result, err := registers.DecodeLastResult(c.after(pistore.Address{Namespace: registers.LaneLastResultNS, Key: ch.lane})); err == nil {
 			r.result = &result

@@ -295,4 +295,10 @@ func (o *oracle) willResume(name string) bool {
 }
 
 // abortHanging ends what hangs, from inside of it.
-func (l *life) abortHanging(string) {}
+func (l *life) abortHanging(name string) {
+	err := l.abort(name, l.lanes[name])
+	l.s.say("  %s: it hangs, and is aborted: %v", name, err)
+	if err != nil && !errors.Is(err, pistore.ErrFaulted) && !errors.Is(err, harness.ErrNoActiveOperation) { // it may be ended from outside
+		l.s.find("refusals", "lane %s hangs and cannot be aborted: %v", name, err)
+	}
+}

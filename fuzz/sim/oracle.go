@@ -61,6 +61,7 @@ type record struct {
 	commits int  // of the drive
 	effects int  // that were executed
 	slept   pistore.UnixMS
+	aborted bool
 }
 
 // stepRecord is what is known of a step.

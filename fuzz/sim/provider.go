@@ -247,6 +247,7 @@ func (l *life) hang(ctx context.Context, lane, what string) {
 	n := l.s.world.hung(what)
 	if l.s.program.mode != Wild {
 		l.abortHanging(lane)
+		<-ctx.Done()
 		return
 	}
 	if n > 1 {

@@ -40,6 +40,10 @@ var rules = []rule{
 	{"one operation", judgeOne},
 }
 
+// finalizes reports whether an operation is ended from outside, wherever it
+// stands.
+func (c *commit) finalizes(ch change) bool { return c.o.asked && ch.before != nil && ch.after == nil }
+
 func judgeSeqs(c *commit) string {
 	last := c.o.lastSeq
 	for _, seq := range c.receipt.Seqs {
@@ -139,7 +143,8 @@ func judgeQueues(c *commit) string {
 }
 
 // mayDrop: content may go without being placed when its queueing is cancelled,
-// and at the end of an operation that drained it.
+// and at the end of an operation that drained it or is ended from outside; writes
+// only in the first case.
 func (c *commit) mayDrop(id pistore.ID) bool {
 	if c.o.cancelling == id {
 		return true
@@ -147,6 +152,9 @@ func (c *commit) mayDrop(id pistore.ID) bool {
 	return slices.ContainsFunc(c.ops, func(ch change) bool {
 		if ch.before == nil || ch.after != nil {
 			return false
+		}
+		if run, ok := ch.before.(*registers.RunState); ok && c.finalizes(ch) && !slices.Contains(run.Inbox.Writes, id) {
+			return true
 		}
 		control := registers.ControlOf(ch.before)
 		return slices.Contains(control.DrainedSteer, id) || slices.Contains(control.DrainedFollowUp, id)
@@ -480,7 +488,7 @@ func judgeBills(c *commit) string {
 func judgeSettled(c *commit) string {
 	for _, ch := range c.ops {
 		p, q := pendingOf(ch.before), pendingOf(ch.after)
-		if p == nil || q != nil && q.usage == p.usage || c.settles(p) || ch.record.resumed {
+		if p == nil || q != nil && q.usage == p.usage || c.settles(p) || ch.record.resumed || c.finalizes(ch) {
 			continue
 		}
 		return fmt.Sprintf("the request billed as %s is neither settled nor given up", p.usage)
@@ -565,7 +573,7 @@ func judgeControl(c *commit) string {
 		case ch.before == nil:
 		case ch.after == nil:
 			last, _ := registers.DecodeLastResult(c.after(pistore.Address{Namespace: registers.LaneLastResultNS, Key: ch.lane}))
-			if cancelled(ch.before) != (last.Outcome == registers.Aborted) {
+			if cancelled(ch.before) != (last.Outcome == registers.Aborted) && !c.finalizes(ch) {
 				return fmt.Sprintf("operation %s ends %s, cancelled: %v", ch.id, last.Outcome, cancelled(ch.before))
 			}
 		case cancelled(ch.before) && !cancelled(ch.after):

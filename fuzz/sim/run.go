@@ -106,7 +106,11 @@ func (s *simulation) moves() []move {
 		if l.isHung(name) {
 			continue
 		}
-		for _, e := range l.lanes[name].Peek() {
+		parked := l.lanes[name].Peek()
+		if s.program.mode == Script && len(parked) > 0 { // what is aborted must not depend on the schedule
+			parked = []harness.Effect{mostUrgent(parked)}
+		}
+		for _, e := range parked {
 			add(30, func() {
 				s.say("%s: step %s %d", name, e.Kind, e.ID)
 				l.step(name, e.ID)
@@ -127,6 +131,19 @@ func (s *simulation) moves() []move {
 		}
 	}
 	stuck := len(moves) == 0 && slices.ContainsFunc(s.lanesHere(), l.isHung)
+	if len(moves) == 0 {
+		for _, name := range s.lanesHere() {
+			if l.isHung(name) {
+				add(60, func() {
+					l.move(name)
+					l.abortHanging(name)
+					if l.guard.failing() == nil {
+						l.settle(name)
+					}
+				})
+			}
+		}
+	}
 	if s.mishaps > 0 || stuck {
 		for _, m := range mishaps {
 			if (!m.disk || s.place.fail != nil) && (!m.power || s.place.losesPower) {
@@ -341,8 +358,7 @@ func (s *simulation) firstAct() (act, bool) {
 	return best, found
 }
 
-// finish drives a lane until it is idle. Commits come first and calls last, so
-// that calls complete in the order in which they were started.
+// finish drives a lane until it is idle.
 func (s *simulation) finish(name string) {
 	l := s.life
 	for range maxSteps {
@@ -360,8 +376,7 @@ func (s *simulation) finish(name string) {
 		at, _ := l.standing(name)
 		switch {
 		case len(parked) > 0:
-			first := slices.MinFunc(parked, func(a, b harness.Effect) int { return cmp.Compare(urgency(a), urgency(b)) })
-			l.step(name, first.ID)
+			l.step(name, mostUrgent(parked).ID)
 		case at == suspended:
 			l.resume(name)
 		case at == running:
@@ -373,7 +388,12 @@ func (s *simulation) finish(name string) {
 	s.find("liveness", "lane %s goes on after %d steps", name, maxSteps)
 }
 
-// urgency orders effects.
+// mostUrgent is the effect that comes first where the order is not the schedule's:
+// commits come first and calls last, the oldest first.
+func mostUrgent(parked []harness.Effect) harness.Effect {
+	return slices.MinFunc(parked, func(a, b harness.Effect) int { return cmp.Compare(urgency(a), urgency(b)) })
+}
+
 func urgency(e harness.Effect) int {
 	switch e.Kind {
 	case harness.EffectCommit:

@@ -48,7 +48,10 @@ var toolKinds = []toolKind{
 		return tool.Result{Details: "no JSON"}, nil
 	}},
 	{name: "hang", weight: 2, run: func(l *life, ctx context.Context, call tool.Call) (tool.Result, error) {
-		l.hang(ctx, l.lane(), "call "+string(call.Arguments))
+		// Calls beside it are in flight or not, in one drive or the other.
+		if l.s.program.mode != Drives || l.s.program.tools == registers.Sequential {
+			l.hang(ctx, l.lane(), "call "+string(call.Arguments))
+		}
 		return tool.Text("it hung"), ctx.Err()
 	}},
 }

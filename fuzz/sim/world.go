@@ -16,7 +16,7 @@ type world struct {
 	requested map[pistore.ID]bool // announced requests that were made
 	contexts  map[string][]string // of the newest request of each lane
 	hangs     map[string]int      // by what hung
-	wandered  map[string]bool     // lanes that navigated
+	wandered  map[string]bool     // lanes that may stand anywhere
 	// uncertain says of a lane what happened to it that makes its conversation
 	// another one.
 	uncertain map[string]string
@@ -38,7 +38,8 @@ func (w *world) doubt(lane, why string) {
 	}
 }
 
-// wander notes that a lane navigates: it may stand in the middle of a turn then.
+// wander notes that a lane navigates, or that its operation is ended from outside:
+// it may stand in the middle of a turn then.
 func (w *world) wander(lane string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
