@@ -40,6 +40,30 @@ var faulty = map[string]func(planner) planner{
 			return act
 		}, apply: m.apply}
 	},
+	"clears the drained queue early": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
+		q := m.apply(p, ev, env, ids, c)
+		if q.op == nil || p.op == nil || !q.op.cancelled() {
+			return q
+		}
+		control := registers.ControlOf(q.op.state)
+		for _, id := range slices.Concat(control.DrainedSteer, control.DrainedFollowUp) {
+			c.remove(registers.PendingEntryNS, string(id))
+		}
+		return q
+	}),
+	"ignores cancellation": func(m planner) planner {
+		return planner{next: func(p *position, env *environment) action {
+			if p.op == nil || !p.op.cancelled() {
+				return m.next(p, env)
+			}
+			act := m.next(p.withState(func(s registers.OpState) { *registers.ControlOf(s) = registers.Control{} }), env)
+			switch act.(type) {
+			case effectHook, effectSleep: // they end at once, again and again
+				return m.next(p, env)
+			}
+			return act
+		}, apply: m.apply}
+	},
 	"forgets the inbox": func(m planner) planner {
 		return planner{next: func(p *position, env *environment) action {
 			if run, ok := p.operationState().(*registers.RunState); ok && len(run.Inbox.Writes) == 0 {

@@ -352,17 +352,3 @@ type unsure struct {
 type asked struct{}
 
 func (l *life) asking() context.Context { return context.WithValue(l.s.ctx, asked{}, true) }
-
-// seeded is the configuration of a lane that is made.
-func seeded() registers.LaneConfiguration {
-	c := registers.LaneConfiguration{Model: registers.ModelRef{Provider: providerName, ModelID: "large"}, ThinkingLevel: "off"}
-	for _, k := range toolKinds {
-		c.ActiveToolNames = append(c.ActiveToolNames, k.name)
-	}
-	return c
-}
-
-// makeLane makes a lane that starts at an entry.
-func makeLane(l *life, name string, anchor pistore.ID) error {
-	return session.New(l.guard).CreateLane(l.asking(), name, anchor, seeded())
-}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"pistore"
 	"pistore/harness"
@@ -163,9 +164,13 @@ func (l *life) stepped() {
 	}
 }
 
+// restTime is a guard against a lane that never comes to rest, which takes no time
+// otherwise.
+const restTime = 30 * time.Second
+
 // waiting returns a context that ends when what is released next hangs.
 func (l *life) waiting() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(l.s.ctx)
+	ctx, cancel := context.WithTimeout(l.s.ctx, restTime)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unstep = cancel
