@@ -150,7 +150,11 @@ func (n *notation) content(kind pistore.EntryType, custom string, payload pistor
 		return text + n.value("", parseValue(payload))
 	}
 	p := parseValue(payload)
-	m := p.member("message")
+	return message(p.member("message"), p.member("terminate").raw == "true")
+}
+
+// message renders a message: who speaks, and the beginning of each block.
+func message(m *value, terminate bool) string {
 	role := m.member("role").text()
 	switch role {
 	case "assistant":
@@ -160,7 +164,7 @@ func (n *notation) content(kind pistore.EntryType, custom string, payload pistor
 		if m.member("isError").raw == "true" {
 			role += " error"
 		}
-		if p.member("terminate").raw == "true" {
+		if terminate {
 			role += " terminate"
 		}
 		role += ")"
@@ -266,7 +270,7 @@ func (n *notation) set(w pistore.SetRegister) string {
 	case registers.OpToolArgsNS:
 		return w.Namespace + " " + n.key(w.Namespace, w.Key) + " " + v.compact()
 	default:
-		return w.Namespace + " " + n.key(w.Namespace, w.Key) + n.value("", v)
+		return w.Namespace + " " + n.key(w.Namespace, w.Key) + " " + n.value("", v)
 	}
 }
 
@@ -294,7 +298,7 @@ func (n *notation) state(op string, v *value) string {
 		case m.name == "phase":
 			phase = strings.TrimSpace(m.value.member("kind").text()+" "+m.value.member("status").text()) + " as before"
 		case changed:
-			parts = append(parts, label(m.name)+n.value(m.name, m.value))
+			parts = append(parts, label(m.name, m.value)+n.valueWith(m.name, m.value, n.capture))
 		}
 	}
 	for name := range last {
@@ -332,7 +336,7 @@ func (n *notation) capture(name string, v *value) (string, bool) {
 		if name == "configuration" {
 			return configuration(v), true
 		}
-		return label(name) + n.value(name, v), true
+		return label(name, v) + n.value(name, v), true
 	default:
 		return "", false
 	}
@@ -373,7 +377,7 @@ func (n *notation) members(v *value, special func(name string, v *value) (string
 			parts = append(parts, m.name)
 		case m.value.empty():
 		default:
-			parts = append(parts, label(m.name)+n.valueWith(m.name, m.value, special))
+			parts = append(parts, label(m.name, m.value)+n.valueWith(m.name, m.value, special))
 		}
 	}
 	if len(words) > 0 {
@@ -383,7 +387,7 @@ func (n *notation) members(v *value, special func(name string, v *value) (string
 }
 
 // label is what stands before the value of a member.
-func label(name string) string {
+func label(name string, v *value) string {
 	short := map[string]string{
 		"responseEntryId": "R=", "usageId": "U=", "triggerEntryId": "trigger=", "resultEntryId": "result=",
 		"assistantEntryId": "response=", "latestAssistantEntryId": "latest=", "stepId": "step=", "summaryId": "",
@@ -392,9 +396,7 @@ func label(name string) string {
 	if text, ok := short[name]; ok {
 		return text
 	}
-	switch name {
-	case "control", "settings", "inbox", "phase", "summary", "generation", "request", "intent", "error", "provenance",
-		"resumeAfter", "retryPolicy", "streamOptions", "compaction", "calls":
+	if v.shape == '{' || name == "calls" {
 		return name
 	}
 	return name + "="
@@ -405,6 +407,9 @@ func (n *notation) value(name string, v *value) string { return n.valueWith(name
 func (n *notation) valueWith(name string, v *value, special func(string, *value) (string, bool)) string {
 	switch v.shape {
 	case '{':
+		if v.member("role").text() != "" {
+			return "(" + message(v, false) + ")"
+		}
 		return "(" + n.members(v, special) + ")"
 	case '[':
 		var items []string
@@ -425,7 +430,7 @@ func (n *notation) valueWith(name string, v *value, special func(string, *value)
 			return n.name(idKind(name), pistore.ID(v.raw))
 		}
 		if strings.ContainsAny(v.raw, " ,()[]\n") {
-			return strconv.Quote(v.raw)
+			return quoted(v.raw)
 		}
 		return v.raw
 	default:

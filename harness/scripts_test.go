@@ -30,11 +30,14 @@ import (
 //	new [tools=sequential] [attempts=N] [base=MS] [active=(a, b)] …
 //	    a session with one lane; the lines below say what the model answers, a
 //	    turn a line (see turn); behind a line "behind WORDS", what it answers to
-//	    a message with these words
+//	    a message with these words, behind a line "summaries" to one that asks for
+//	    a summary, and behind "compacted" where the context holds one
 //	prompt TEXT     accept a run
 //	steer, followup, nextrun TEXT; append TEXT; note DATA; cancel ENTRY
 //	                queue input; append a message or a custom entry; take back
 //	tools NAME…     set the lane's active tools
+//	compact [TEXT]; navigate ENTRY [summarize] [label=TEXT]
+//	abort; finalize OUTCOME
 //	step [N | KIND] release an effect: the oldest, the oldest of a kind, or N of them
 //	run             release effects until nothing is parked
 //	parked          what waits to be released
@@ -97,6 +100,7 @@ type traceCount struct {
 	hooks               int
 	commits             int // acceptances and what the drive commits
 	calls               int // commits of calls beside the drive
+	reads               int // of the store, by the drive
 }
 
 // checkCommitCounts holds the promise of at most N + 2 commits for an operation
@@ -105,11 +109,15 @@ type traceCount struct {
 func checkCommitCounts(t *testing.T, counts map[string]traceCount) {
 	t.Helper()
 	const path = "testdata/commits.txt"
-	const header, line = "%-28s%11s%9s%9s%9s%9s%9s\n", "%-28s%11d%9d%9d%9d%9d%9d\n"
-	text := fmt.Sprintf(header, "trace", "operations", "resumes", "effects", "hooks", "commits", "calls")
+	const header, line = "%-28s%11s%9s%9s%9s%9s%9s%9s\n", "%-28s%11d%9d%9d%9d%9d%9d%9d\n"
+	text := fmt.Sprintf(header, "trace", "operations", "resumes", "effects", "hooks", "commits", "calls", "reads")
 	for _, name := range slices.Sorted(mapKeys(counts)) {
 		c := counts[name]
-		text += fmt.Sprintf(line, name, c.operations, c.resumes, c.effects, c.hooks, c.commits, c.calls)
+		text += fmt.Sprintf(line, name, c.operations, c.resumes, c.effects, c.hooks, c.commits, c.calls, c.reads)
+		// What has a summary may read what it is about.
+		if c.reads > 0 && !strings.HasPrefix(name, "compaction") && !strings.HasPrefix(name, "navigation") {
+			t.Errorf("%s: %d reads between acceptance and end", name, c.reads)
+		}
 		if most := c.effects + c.hooks + 2*c.operations + c.resumes; c.commits > most {
 			t.Errorf("%s: %d commits for %d effects, %d hooks and %d resumes of %d operations", name, c.commits, c.effects, c.hooks, c.resumes, c.operations)
 		}
@@ -156,7 +164,8 @@ type scripted struct {
 	config config
 	rig    *rig
 	n      *notation
-	shown  int // of the rig's commits
+	shown  int          // of the rig's commits
+	reads  *readCounter // of the rig
 	count  traceCount
 }
 
@@ -181,8 +190,10 @@ func (s *scripted) command(d *datadriven.TestData) string {
 // traceCommands are the commands of a script; what each returns comes before
 // the transactions that it led to.
 var traceCommands = map[string]func(*scripted) string{
-	"new":      (*scripted).open,
-	"prompt":   (*scripted).prompt,
+	"new": (*scripted).open,
+	"prompt": accepting(func(s *scripted, r *rig) (*harness.Handle, error) {
+		return r.lane.Prompt(r.ctx, harness.Prompt{Text: expanded(s.words())})
+	}),
 	"steer":    calling(func(s *scripted, r *rig) error { return s.queue(r.lane.Steer) }),
 	"followup": calling(func(s *scripted, r *rig) error { return s.queue(r.lane.FollowUp) }),
 	"nextrun":  calling(func(s *scripted, r *rig) error { return s.queue(r.lane.NextRun) }),
@@ -194,7 +205,14 @@ var traceCommands = map[string]func(*scripted) string{
 		_, err := r.lane.AppendCustom(r.ctx, "note", pistore.JSON(s.words()))
 		return err
 	}),
-	"cancel": (*scripted).cancel,
+	"cancel":   (*scripted).cancel,
+	"compact":  accepting(func(s *scripted, r *rig) (*harness.Handle, error) { return r.lane.Compact(r.ctx, s.words()) }),
+	"navigate": accepting((*scripted).navigate),
+	"abort":    calling((*scripted).abort),
+	"finalize": calling(func(s *scripted, r *rig) error {
+		_, err := r.lane.Finalize(r.ctx, registers.Outcome(s.words()))
+		return err
+	}),
 	"tools": calling(func(s *scripted, r *rig) error {
 		c := r.lane.Configuration()
 		c.ActiveToolNames = strings.Fields(s.words())
@@ -229,6 +247,11 @@ func (s *scripted) news() string {
 // open starts a session. Its first commit makes the lane main.
 func (s *scripted) open() string {
 	s.config = config{drive: harness.Manual, seed: 1, clock: newClock(), world: newWorld()}
+	s.option(func(o *harness.Options) { o.Check = false }) // its reads are not the drive's
+	s.config.wrap = func(storage pistore.Storage) pistore.Storage {
+		s.reads = &readCounter{Storage: storage}
+		return s.reads
+	}
 	for _, arg := range s.d.CmdArgs {
 		switch value := arg.Vals; arg.Key {
 		case "tools":
@@ -246,6 +269,11 @@ func (s *scripted) open() string {
 		case "output":
 			s.config.models = []provider.Model{faux.DefaultModel}
 			s.config.models[0].MaxOutputTokens = s.number(value[0])
+		case "small": // see smallModel
+			s.config.models = []provider.Model{smallModel}
+			s.option(func(o *harness.Options) {
+				o.Compaction = harness.Compaction{ReserveTokens: 4000, KeepRecentTokens: 1200}
+			})
 		case "base":
 			s.config.retry.BaseDelayMS = s.number(value[0])
 		default:
@@ -259,6 +287,10 @@ func (s *scripted) open() string {
 	for line := range strings.Lines(s.d.Input) {
 		if about, ok := strings.CutPrefix(strings.TrimSpace(line), "behind "); ok {
 			s.config.script = append(faux.Script{{Match: faux.Contains(about)}}, s.config.script...)
+			continue
+		}
+		if match := map[string]func(provider.Request) bool{"summaries": asksForSummary, "compacted": compacted}[strings.TrimSpace(line)]; match != nil {
+			s.config.script = append(faux.Script{{Match: match}}, s.config.script...)
 			continue
 		}
 		scene := &s.config.script[0]
@@ -333,6 +365,8 @@ func (s *scripted) number(text string) int64 {
 //	[stop=REASON] [overflow] text WORDS
 //	[stop=REASON] [overflow] call NAME ARGUMENTS [+ call NAME ARGUMENTS]…
 //	[retryable] [overflow] fail WORDS
+//	pending
+//	defer ANSWER [; ANSWER]…, the answers to its polls
 func (s *scripted) turn(line string) faux.Turn {
 	var turn faux.Turn
 	for attempt := range strings.SplitSeq(line, " | ") {
@@ -355,8 +389,16 @@ func (s *scripted) answer(text string) (step faux.Step) {
 			step.Error = rest
 			return step
 		case word == "text":
-			step.Content = append(step.Content, session.Text{Text: rest})
+			step.Content = append(step.Content, session.Text{Text: expanded(rest)})
 			return step
+		case word == "pending":
+			return faux.Pending()
+		case word == "defer":
+			var polls []faux.Step
+			for poll := range strings.SplitSeq(rest, " ; ") {
+				polls = append(polls, s.answer(poll))
+			}
+			return faux.Defer(polls...)
 		case word == "call":
 			for call := range strings.SplitSeq(text, " + ") {
 				name, arguments, _ := strings.Cut(strings.TrimPrefix(call, "call "), " ")
@@ -376,7 +418,8 @@ func (s *scripted) told(err error) string {
 		return ""
 	}
 	for _, sentinel := range []error{
-		harness.ErrLaneBusy, harness.ErrNoActiveRun, harness.ErrMissingIdentities, harness.ErrNothingToResume, harness.ErrInvalidMessage, harness.ErrNotParked,
+		harness.ErrLaneBusy, harness.ErrNoActiveRun, harness.ErrNoActiveOperation, harness.ErrNothingToCompact,
+		harness.ErrInvalidNavigation, harness.ErrUnknownTarget, harness.ErrMissingIdentities, harness.ErrNothingToResume, harness.ErrInvalidMessage, harness.ErrNotParked,
 		pistore.ErrClosed, pistore.ErrFaulted,
 	} {
 		if errors.Is(err, sentinel) {
@@ -415,14 +458,64 @@ func (s *scripted) cancel() string {
 	return out
 }
 
-func (s *scripted) prompt() string {
-	_, err := s.rig.lane.Prompt(s.rig.ctx, harness.Prompt{Text: s.words()})
-	s.rig.check(s.rig.lane.Settle(s.rig.ctx))
-	if err == nil {
-		s.count.operations++
-		s.count.commits++
+// abort counts the effects that it refuses, which had their intents, and the
+// drive that it starts on an operation that is suspended.
+func (s *scripted) abort(r *rig) error {
+	for _, e := range r.lane.Peek() {
+		if e.Kind != harness.EffectCommit {
+			s.count.effects++
+		}
 	}
-	return s.told(err)
+	if len(r.lane.Peek()) == 0 {
+		s.count.resumes++
+	}
+	_, err := r.lane.Abort(r.ctx)
+	return err
+}
+
+// accepting is the command of a call that accepts an operation.
+func accepting(call func(*scripted, *rig) (*harness.Handle, error)) func(*scripted) string {
+	return func(s *scripted) string {
+		_, err := call(s, s.rig)
+		s.rig.check(s.rig.lane.Settle(s.rig.ctx))
+		if err == nil {
+			s.count.operations++
+			s.count.commits++
+		}
+		return s.told(err)
+	}
+}
+
+func (s *scripted) navigate(r *rig) (*harness.Handle, error) {
+	var nav harness.Navigation
+	for i, word := range strings.Fields(s.words()) {
+		label, labelled := strings.CutPrefix(word, "label=")
+		switch {
+		case i == 0:
+			nav.TargetID = s.n.id(word)
+		case labelled:
+			nav.Label = label
+		default:
+			nav.Summarize = word == "summarize"
+		}
+	}
+	return r.lane.Navigate(r.ctx, nav)
+}
+
+// compacted matches requests whose context begins with a summary.
+func compacted(req provider.Request) bool {
+	first, ok := req.Messages[0].(*session.UserMessage)
+	return ok && !asksForSummary(req) && strings.Contains(session.JoinText(first.Content), "SUMMARY")
+}
+
+// expanded is a text, where "words N" stands for as many.
+func expanded(text string) string {
+	if n, ok := strings.CutPrefix(text, "words "); ok {
+		if count, err := strconv.Atoi(n); err == nil {
+			return words(count)
+		}
+	}
+	return text
 }
 
 // step releases effects, and shows those that are no commits.
@@ -461,8 +554,10 @@ func (s *scripted) release(b *strings.Builder, kind string) {
 	if i < 0 || len(parked) == 0 {
 		s.d.Fatalf(s.t, "no %s is parked", kind)
 	}
+	before := s.reads.reads.Load()
 	effect, err := r.lane.StepEffect(r.ctx, parked[i].ID)
 	r.check(err)
+	s.count.reads += int(s.reads.reads.Load() - before)
 	switch effect.Kind {
 	case harness.EffectHook:
 		s.count.hooks++
@@ -483,7 +578,10 @@ func (s *scripted) describe(e harness.Effect) string {
 	case harness.EffectCommit:
 		return "commit"
 	case harness.EffectRequest:
-		return fmt.Sprintf("request %s, attempt %s", s.n.value("E", v.member("responseEntryId")), v.member("attempt").raw)
+		if v.member("attempt").raw == "" || v.member("responseEntryId").text() == "" {
+			return "request " + s.n.value("", v)
+		}
+		return fmt.Sprintf("request %s, attempt %s", s.n.value("", v.member("responseEntryId")), v.member("attempt").raw)
 	case harness.EffectTool:
 		return fmt.Sprintf("tool %s %s → %s", v.member("toolName").text(), v.member("arguments").compact(), s.n.value("", v.member("resultEntryId")))
 	case harness.EffectHook:

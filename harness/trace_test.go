@@ -93,6 +93,8 @@ func outlinePhase(ph registers.Phase) string {
 			text += " skipInboxOnce"
 		}
 		return text
+	case *registers.AssistantReady:
+		return fmt.Sprintf("assistant ready %d", ph.NextAttempt)
 	case *registers.AssistantPending:
 		return fmt.Sprintf("assistant effect_pending attempt %d", ph.Attempt)
 	case *registers.AssistantRetryWait:
