@@ -136,6 +136,38 @@ func TestTruncation(t *testing.T) {
 	t.Logf("%d cuts", len(text)+1)
 }
 
+// TestTruncatedSnapshot cuts a compacted file at every byte. A part of a snapshot
+// is no state that ever was: it is corrupt, at the place where the file ends.
+func TestTruncatedSnapshot(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t)
+	b := NewFolder(storyDir, fixedOptions(m, pistore.Process))
+	st, err := b.Create(t.Context(), pistore.Info{ID: storyID})
+	for n := 0; n < 9 && err == nil; n++ {
+		_, err = st.Commit(t.Context(), briefTx(n))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	compact(t, st)
+	path, ferr := b.find(storyID)
+	if err := errors.Join(ferr, b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	text := readOn(t, m, path)
+	header := strings.IndexByte(text, '\n') + 1
+	for cut := header; cut < len(text); cut++ {
+		_, err := openBytes(t, text[:cut], pistore.ReadWrite)
+		var corrupt *pistore.CorruptError
+		if !errors.As(err, &corrupt) || !strings.Contains(corrupt.Place, "line ") {
+			t.Fatalf("cut at %d of %d: %v, want a CorruptError with its line", cut, len(text), err)
+		}
+	}
+	if _, err := openBytes(t, text, pistore.ReadWrite); err != nil {
+		t.Errorf("whole: %v", err)
+	}
+}
+
 // TestFlips flips bits. What opens is the right state; the newest transaction may
 // be torn by it. What does not is corrupt, at the line with the flipped bit.
 func TestFlips(t *testing.T) {

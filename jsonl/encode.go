@@ -144,9 +144,10 @@ func writeOf(row pistore.Row) (w pistore.Write, seq pistore.Seq, at pistore.Unix
 	}
 }
 
-// header appends the first line of a file. extra are members of an older header
+// header appends the first line of a file. snapshotRows is how many rows follow
+// as one snapshot, 0 if that is not known; extra are members of an older header
 // that are kept as they stand.
-func (e *encoder) header(info pistore.Info, next pistore.Seq, extra []member) {
+func (e *encoder) header(info pistore.Info, next pistore.Seq, snapshotRows int64, extra []member) {
 	start := len(e.buf)
 	b := appendText(append(e.buf, `{"v":4,"kind":"header","id":`...), string(info.ID))
 	b = appendNumber(append(b, `,"storageVersion":`...), int64(info.StorageVersion))
@@ -160,6 +161,9 @@ func (e *encoder) header(info pistore.Info, next pistore.Seq, extra []member) {
 	}
 	if next > 1 {
 		b = appendNumber(append(b, `,"nextSeq":`...), int64(next))
+	}
+	if snapshotRows > 0 {
+		b = appendNumber(append(b, `,"snapshotRows":`...), snapshotRows)
 	}
 	b = appendText(append(b, `,"generation":`...), info.Generation)
 	for _, m := range extra {

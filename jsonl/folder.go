@@ -117,7 +117,8 @@ func (b *Folder) Create(ctx context.Context, info pistore.Info) (pistore.Storage
 	if err != nil {
 		return nil, fmt.Errorf("jsonl: create: %w", err)
 	}
-	err = t.rows(info, 1, nil, func(func(pistore.Row, error) bool) {})
+	state := memstore.NewState(info)
+	err = t.snapshot(info, state, nil, state.Export(noContext))
 	if err == nil {
 		err = b.publish(t, path, info.ID)
 	} else {
@@ -126,7 +127,7 @@ func (b *Folder) Create(ctx context.Context, info pistore.Info) (pistore.Storage
 	if err != nil {
 		return nil, fmt.Errorf("jsonl: create: %w", err)
 	}
-	f := &File{state: memstore.NewState(info), report: Report{Format: V4, Version: 4, Summed: true, Bytes: t.size}}
+	f := &File{state: state, report: Report{Format: V4, Version: 4, Summed: true, Bytes: t.size}}
 	f.info.Store(&info)
 	f.path, f.opts = path, b.opts
 	f.log = &log{opts: b.opts, path: path, info: &f.info, src: newSource(t.file), key: t.key, size: t.size, synced: true}

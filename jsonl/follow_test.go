@@ -335,7 +335,7 @@ func TestFollowWhatTakesThePlace(t *testing.T) {
 	}
 	other := filepath.Join(dir, "y.jsonl")
 	var enc encoder
-	enc.header(pistore.Info{ID: "other", StorageVersion: 1}, 1, nil)
+	enc.header(pistore.Info{ID: "other", StorageVersion: 1}, 1, 0, nil)
 	write(t, other, string(enc.buf))
 	if err := os.Rename(other, path); err != nil {
 		t.Fatal(err)

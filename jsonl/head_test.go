@@ -60,7 +60,7 @@ func TestLongHeader(t *testing.T) {
 	}
 	entry := `{'x':'` + long + `','type':'custom','id':'a','parentId':null,@,'customType':'c'}`
 	var enc encoder
-	enc.header(pistore.Info{ID: "s", StorageVersion: 1, CWD: "/w"}, 1, []member{{`"more"`, string(pistore.QuoteJSON(long))}})
+	enc.header(pistore.Info{ID: "s", StorageVersion: 1, CWD: "/w"}, 1, 0, []member{{`"more"`, string(pistore.QuoteJSON(long))}})
 	for n, tt := range []struct {
 		text   string
 		format Format

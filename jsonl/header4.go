@@ -11,8 +11,12 @@ import (
 type header4 struct {
 	info    pistore.Info
 	nextSeq pistore.Seq // 0: not stored
-	summed  bool
-	extra   []member // members that are not known here
+	// snapshotRows is how many rows follow as one snapshot, a line each. There is
+	// no telling where in it a cut fell, as there is behind it: a row that
+	// survived need not have been true together with those before it alone.
+	snapshotRows int64
+	summed       bool
+	extra        []member // members that are not known here
 }
 
 const sumsCRC32C = `"crc32c"`
@@ -33,7 +37,7 @@ func readHeader4(line []byte) (h header4, err error) {
 		name := m.text()
 		switch name {
 		case "v", "kind", "id", "storageVersion", "createdAt", "cwd", "generation", "sums", "sum",
-			"parentSessionId", "legacyParentSessionPath", "nextSeq":
+			"parentSessionId", "legacyParentSessionPath", "nextSeq", "snapshotRows":
 		default:
 			h.extra = append(h.extra, member{strings.Clone(m.name), strings.Clone(m.value)})
 		}
@@ -100,6 +104,11 @@ func (h *header4) read(seen map[string]pistore.JSON) error {
 			n = pistore.MaxSeq + 1
 		}
 		h.nextSeq = pistore.Seq(n)
+	}
+	if rows := seen["snapshotRows"]; rows != "" {
+		if h.snapshotRows, ok = wholeNumber([]byte(rows)); !ok {
+			return bad("snapshotRows")
+		}
 	}
 	h.info.StorageVersion, h.info.CreatedAt, h.info.Format = int(version), pistore.UnixMS(created), string(V4)
 	err := h.info.Check()

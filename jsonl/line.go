@@ -14,7 +14,7 @@ const MaxRowLineBytes = 2*pistore.MaxPayloadBytes + 1<<20
 func AppendRow(buf []byte, row pistore.Row) []byte {
 	e := encoder{buf: buf}
 	if h, ok := row.(pistore.Header); ok {
-		e.header(h.Info, h.NextSeq, nil)
+		e.header(h.Info, h.NextSeq, 0, nil)
 	} else {
 		e.row(row)
 	}

@@ -97,7 +97,7 @@ func (l *loading) header(h pistore.Header) error {
 	}
 	var err error
 	if l.temp, l.path, err = l.folder.newFile(h.Info); err == nil {
-		l.temp.enc.header(h.Info, h.NextSeq, nil)
+		l.temp.enc.header(h.Info, h.NextSeq, 0, nil)
 	}
 	return err
 }
@@ -110,7 +110,7 @@ func (l *loading) replace(h pistore.Header) error {
 	}
 	var err error
 	if l.temp, err = old.log.replacement(); err == nil {
-		l.temp.enc.header(h.Info, h.NextSeq, old.extra)
+		l.temp.enc.header(h.Info, h.NextSeq, 0, old.extra)
 	}
 	return err
 }

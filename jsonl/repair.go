@@ -68,7 +68,7 @@ func repair(ctx context.Context, from, to string, o Options, ro RepairOptions) (
 		return rep, err
 	}
 	t.enc.extras = f.rowExtras
-	if err = t.rows(rep.Info, f.state.NextSeq(), f.extra, f.Export(ctx)); err != nil {
+	if err = t.snapshot(rep.Info, f.state, f.extra, f.Export(ctx)); err != nil {
 		return rep, t.abandon(err)
 	}
 	if err := t.publish(to); err != nil {

@@ -109,6 +109,9 @@ func (r *replay) run() error {
 	if r.substitute && r.transactions == 0 {
 		r.state = nil // a header that cannot be read, and nothing else
 	}
+	if short := r.head.snapshotRows - r.transactions; short > 0 && r.state != nil && r.faults.nErrors == 0 {
+		r.fail(kindCut, 0, fmt.Sprintf("the file ends here, and %d of the %d rows of its snapshot are missing", short, r.head.snapshotRows))
+	}
 	if r.other != nil && r.state != nil {
 		r.other.finish(r)
 	}

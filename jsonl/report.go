@@ -97,6 +97,7 @@ const (
 	kindSum      = "bad-sum"
 	kindShape    = "bad-write"
 	kindSeq      = "seq-order"
+	kindCut      = "cut-snapshot"
 	kindLeftOut  = "left-out"       // a warning
 	kindNotOwned = "owner-not-kept" // a warning
 )

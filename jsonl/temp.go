@@ -9,6 +9,7 @@ import (
 
 	"pistore"
 	"pistore/disk"
+	"pistore/memstore"
 )
 
 // temp is a file that is being written to take the place of another, or a new
@@ -78,10 +79,19 @@ func cleanTemps(o Options, path string) {
 	}
 }
 
-// rows writes rows behind a header and makes all of it durable under its own
-// name.
-func (t *temp) rows(info pistore.Info, next pistore.Seq, extra []member, rows iter.Seq2[pistore.Row, error]) error {
-	t.enc.header(info, next, extra)
+// snapshot writes the rows of a state behind a header and makes all of it
+// durable under its own name. rows are those of the state, payloads included.
+func (t *temp) snapshot(info pistore.Info, state *memstore.State, extra []member, rows iter.Seq2[pistore.Row, error]) error {
+	n := int64(0)
+	for row, err := range state.Export(noContext) {
+		if err != nil {
+			return err
+		}
+		if _, header := row.(pistore.Header); !header {
+			n++
+		}
+	}
+	t.enc.header(info, state.NextSeq(), n, extra)
 	for row, err := range rows {
 		if err != nil {
 			return err

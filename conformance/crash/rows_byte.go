@@ -27,8 +27,8 @@ func byteRows() []row {
 }
 
 // aged makes a store whose files show a life: several sessions, closed and opened
-// again, compacted if that is wanted and possible. Its process has died.
-func (p *probe) aged(compacted bool) (m *machine, k *known, files []string) {
+// again, compacted if that is possible. Its process has died.
+func (p *probe) aged() (m *machine, k *known, files []string) {
 	m, k = p.newMachine(), newKnown()
 	for life := range 2 {
 		p.peace(m, k, func(d *driver) error {
@@ -37,7 +37,7 @@ func (p *probe) aged(compacted bool) (m *machine, k *known, files []string) {
 				if err == nil {
 					err = d.commit(i, 4)
 				}
-				if err == nil && life == 0 && i == 0 && compacted {
+				if err == nil && life == 0 && i == 0 {
 					if err = d.compact(i); errors.Is(err, errLacks) {
 						err = nil
 					}
@@ -88,7 +88,7 @@ func (p *probe) damaged(m *machine, name string, change func(content []byte) []b
 }
 
 func checkFlips(p *probe) {
-	m, k, files := p.aged(true)
+	m, k, files := p.aged()
 	flip := func(name string, at, bit int) {
 		left := p.damaged(m, name, func(content []byte) []byte {
 			content[at] ^= 1 << bit
@@ -119,8 +119,7 @@ func checkFlips(p *probe) {
 }
 
 func checkTruncations(p *probe) {
-	// Of what was compacted, the file need not tell any more what was one commit.
-	m, k, files := p.aged(false)
+	m, k, files := p.aged()
 	for range p.cfg.Flips {
 		name := files[p.rng.IntN(len(files))]
 		to := 0
@@ -157,7 +156,7 @@ func (p *probe) lookAtDamage(m *machine, k *known, may loss, what string) {
 }
 
 func checkDamageLook(p *probe) {
-	m, k, files := p.aged(true)
+	m, k, files := p.aged()
 	for n := range max(4, p.cfg.Flips/4) {
 		name := files[p.rng.IntN(len(files))]
 		left := p.damaged(m, name, func(content []byte) []byte {
