@@ -155,7 +155,7 @@ func ask[T question[T]](
 	return given, failed
 }
 
-// endOfHook is how the span of a hook ends.
+// endOfHook is how the span of a call ends that has an error and no more.
 func endOfHook(ctx context.Context, failed error) SpanEnd {
 	switch {
 	case ctx.Err() != nil:

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"fmt"
 
 	"pistore"
@@ -77,9 +78,13 @@ func (d *drive) cancelDeferred() (event, bool) {
 		panic(fmt.Sprintf("harness: provider %s cannot cancel", ph.Configuration.Model.Provider))
 	}
 	var err error
-	if ended := apart(func() { err = deferrer.Cancel(d.ctx, *p.op.handle) }); ended != nil {
+	// The signal of the operation has ended, and must not end this call.
+	within := carrying{d.ctx, context.WithoutCancel(d.trail.ctx)}
+	ctx, end := d.l.begin(within, Span{Kind: SpanCancel, About: about, Model: ph.Configuration.Model})
+	if ended := apart(func() { err = deferrer.Cancel(ctx, *p.op.handle) }); ended != nil {
 		err = ended
 	}
+	end(endOfHook(ctx, err))
 	if err != nil {
 		d.l.emit(HandlerError{about, name, fmt.Errorf("cancel a deferred response: %w", err)})
 	}

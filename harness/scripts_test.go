@@ -36,6 +36,8 @@ import (
 //	steer, followup, nextrun TEXT; append TEXT; note DATA; cancel ENTRY
 //	                queue input; append a message or a custom entry; take back
 //	tools NAME…     set the lane's active tools
+//	lane NAME [ENTRY]; spend USAGE
+//	                create another lane; record usage
 //	compact [TEXT]; navigate ENTRY [summarize] [label=TEXT]
 //	abort; finalize OUTCOME
 //	step [N | KIND] release an effect: the oldest, the oldest of a kind, or N of them
@@ -205,7 +207,16 @@ var traceCommands = map[string]func(*scripted) string{
 		_, err := r.lane.AppendCustom(r.ctx, "note", pistore.JSON(s.words()))
 		return err
 	}),
-	"cancel":   (*scripted).cancel,
+	"cancel": (*scripted).cancel,
+	"lane": calling(func(s *scripted, r *rig) error {
+		name, anchor, _ := strings.Cut(s.words(), " ")
+		_, err := r.h.CreateLane(r.ctx, name, s.n.id(anchor))
+		return err
+	}),
+	"spend": calling(func(s *scripted, r *rig) error {
+		_, err := r.lane.RecordUsage(r.ctx, harness.Spent{Usage: pistore.JSON(s.words())})
+		return err
+	}),
 	"compact":  accepting(func(s *scripted, r *rig) (*harness.Handle, error) { return r.lane.Compact(r.ctx, s.words()) }),
 	"navigate": accepting((*scripted).navigate),
 	"abort":    calling((*scripted).abort),
@@ -344,6 +355,13 @@ func (s *scripted) hooks(h *harness.Hooks, names []string) {
 				}
 				return q, nil
 			})
+		case "decline_compaction", "supply_compaction":
+			h.BeforeCompaction = append(h.BeforeCompaction, func(_ context.Context, q harness.SummaryPlan) (harness.SummaryPlan, error) {
+				if q.Decline = name == "decline_compaction"; !q.Decline {
+					q.Supplied = &harness.SuppliedSummary{Text: "SUPPLIED", Usage: `{"input":1}`}
+				}
+				return q, nil
+			})
 		default:
 			s.d.Fatalf(s.t, "what is hook %s?", name)
 		}
@@ -419,7 +437,7 @@ func (s *scripted) told(err error) string {
 	}
 	for _, sentinel := range []error{
 		harness.ErrLaneBusy, harness.ErrNoActiveRun, harness.ErrNoActiveOperation, harness.ErrNothingToCompact,
-		harness.ErrInvalidNavigation, harness.ErrUnknownTarget, harness.ErrMissingIdentities, harness.ErrNothingToResume, harness.ErrInvalidMessage, harness.ErrNotParked,
+		harness.ErrInvalidNavigation, harness.ErrUnknownTarget, harness.ErrLaneExists, harness.ErrInvalidLane, harness.ErrMissingIdentities, harness.ErrNothingToResume, harness.ErrInvalidMessage, harness.ErrNotParked,
 		pistore.ErrClosed, pistore.ErrFaulted,
 	} {
 		if errors.Is(err, sentinel) {

@@ -24,8 +24,9 @@ type Tracer interface {
 	// hook opens nest in this one. The function that it returns ends the span
 	// and is called once.
 	//
-	// Spans nest: a commit, a tool or a hook in a turn, a request or a sleep in
-	// a step, a step in a turn or in the operation, a turn in the operation. The
+	// Spans nest: a tool in a turn, a request, a cancel or a sleep in a step, a
+	// step in a turn or in the operation, a turn in the operation, commits and
+	// hooks in whichever of these is innermost. The
 	// operation is in what the context of the Prompt or Resume that started it
 	// carries; the deadline and the end of that context do not count.
 	Begin(ctx context.Context, s Span) (context.Context, func(SpanEnd))
@@ -46,6 +47,8 @@ const (
 	SpanStep SpanKind = "step"
 	// SpanRequest is one call of a provider.
 	SpanRequest SpanKind = "request"
+	// SpanCancel is the call that tells a provider to give a deferred response up.
+	SpanCancel SpanKind = "cancel"
 	// SpanTool is one execution of a tool.
 	SpanTool SpanKind = "tool"
 	// SpanHook is one call of a hook.
@@ -62,7 +65,7 @@ type Span struct {
 	About
 	Operation registers.Kind     // run: what kind of operation it is
 	Resumed   bool               // run: it goes on after a suspension
-	Model     registers.ModelRef // turn, step, request
+	Model     registers.ModelRef // turn, step, request, cancel
 	Attempt   int64              // request: from 1
 	EntryID   pistore.ID         // request, tool: reserved for what comes of it
 	Name      string             // tool, hook

@@ -275,3 +275,65 @@ func TestSpanOfAConflict(t *testing.T) {
 		t.Errorf("spans:\n%s", got)
 	}
 }
+
+// The spans of a compaction, of its requests and their retry, and of the call
+// that gives a deferred response up; none says what anything is about.
+func TestSpansOfOtherWork(t *testing.T) {
+	spans := &spanLog{}
+	traced := func(o *harness.Options) { o.Tracer = spans }
+	r := newSummaryRig(t, config{options: traced}, fill, summaryScene(faux.Fail("overloaded", true), faux.Text("SUMMARY")))
+	r.completed(r.prompt("fill"))
+	*spans = spanLog{}
+	r.completed(r.compact("be brief"))
+	const compaction = `commit writes=4: ok
+run compaction: ok completed
+  commit writes=1: ok
+  step faux-1: ok
+    request faux-1 attempt=1: error error 0+0 tokens
+    commit writes=2: ok
+    sleep wait=2000: ok
+    commit writes=1: ok
+    request faux-1 attempt=2: ok stop 293+2 tokens
+    commit writes=8: ok
+`
+	if diff := cmp.Diff(compaction, spans.tree()); diff != "" {
+		t.Errorf("spans of a compaction (-want +got):\n%s", diff)
+	}
+	for _, text := range []string{"SUMMARY", "be brief", "overloaded", "fill"} {
+		if strings.Contains(spans.everything(), text) {
+			t.Errorf("%q is in a span", text)
+		}
+	}
+
+	*spans = spanLog{}
+	r = newRig(t, config{script: laterRun, options: traced})
+	r.suspended(r.prompt("go"))
+	_, err := r.lane.Abort(r.ctx)
+	r.check(err)
+	result, err := r.lane.Handle().Wait(r.ctx)
+	r.check(err)
+	if result.Ended == nil {
+		t.Fatal(describe(result))
+	}
+	for _, line := range []string{"run run: suspended deferred\n", "run run resumed: aborted aborted\n", "      cancel faux-1: ok\n"} {
+		if !strings.Contains(spans.tree(), line) {
+			t.Errorf("no %q in\n%s", line, spans.tree())
+		}
+	}
+}
+
+// everything is all that the spans hold.
+func (l *spanLog) everything() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var b strings.Builder
+	var show func([]*spanNode)
+	show = func(nodes []*spanNode) {
+		for _, n := range nodes {
+			fmt.Fprintf(&b, "%+v %+v\n", n.span, n.ends)
+			show(n.under)
+		}
+	}
+	show(l.roots)
+	return b.String()
+}

@@ -52,7 +52,7 @@ func New(provider trace.TracerProvider) *Tracer {
 // Begin is part of [harness.Tracer].
 func (t *Tracer) Begin(ctx context.Context, s harness.Span) (context.Context, func(harness.SpanEnd)) {
 	kind := trace.SpanKindInternal
-	if s.Kind == harness.SpanRequest {
+	if s.Kind == harness.SpanRequest || s.Kind == harness.SpanCancel {
 		kind = trace.SpanKindClient
 	}
 	ctx, span := t.tracer.Start(ctx, "pistore."+string(s.Kind), trace.WithSpanKind(kind), trace.WithAttributes(attributes(s)...))
