@@ -56,22 +56,34 @@ func TestShrinkingAndReplay(t *testing.T) {
 	i := slices.IndexFunc(mutants(), func(m mutant) bool { return m.name == "leaks registers of a refused transaction" })
 	cfg := mutants()[i].config()
 	cfg.Only = []string{"MOD-01"}
-	why := Check(cfg).Results[0].Why
-	if n := strings.Count(why, "commit\n"); n < 1 || n > 2 {
-		t.Errorf("the program has %d commits, want one or two:\n%s", n, why)
+	first := Check(cfg).Results[0]
+	if n := strings.Count(first.Why, "commit\n"); n < 1 || n > 2 {
+		t.Errorf("the program has %d commits, want one or two:\n%s", n, first.Why)
 	}
-	if n := len(regexp.MustCompile(`(?m)^ {6}(entry|usage|set|delete|expect) `).FindAllString(why, -1)); n > 4 {
-		t.Errorf("the program has %d writes and conditions, want four at most:\n%s", n, why)
+	if n := len(regexp.MustCompile(`(?m)^ {6}(entry|usage|set|delete|expect) `).FindAllString(first.Why, -1)); n > 4 {
+		t.Errorf("the program has %d writes and conditions, want four at most:\n%s", n, first.Why)
 	}
-	replay := regexp.MustCompile(`Seed: (\d+), Transactions: (\d+)`).FindStringSubmatch(why)
-	if replay == nil {
-		t.Fatalf("no line that replays:\n%s", why)
+	if first.Replay == nil {
+		t.Fatalf("nothing that replays:\n%s", first.Why)
 	}
-	if _, err := fmt.Sscan(replay[1]+" "+replay[2], &cfg.Seed, &cfg.Transactions); err != nil {
+	cfg, err := cfg.replayed(first.Replay.String())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if again := Check(cfg).Results[0].Why; again != why {
-		t.Errorf("the replay fails differently:\n%s\nfirst:\n%s", again, why)
+	if again := Check(cfg).Results[0]; again.Why != first.Why || *again.Replay != *first.Replay {
+		t.Errorf("the replay fails differently:\n%s\nfirst:\n%s", again, first)
+	}
+}
+
+func TestReplayVariable(t *testing.T) {
+	got, err := Config{Transactions: 7}.replayed("row=MOD-02 seed=3 reopen-every=1")
+	if err != nil || got.Seed != 3 || got.Transactions != 7 || got.ReopenEvery != 1 || !slices.Equal(got.Only, []string{"MOD-02"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, text := range []string{"row=TX-99", "seed=x", "seed", "transactions=-1", "colour=red"} {
+		if _, err := (Config{}).replayed(text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
 	}
 }
 

@@ -163,8 +163,12 @@ func (m *model) rows() []pistore.Row {
 	for _, r := range m.registers {
 		all = append(all, r)
 	}
-	slices.SortFunc(all, func(a, b pistore.Row) int { return int(seqOf(a) - seqOf(b)) })
+	sortBySeq(all)
 	return all
+}
+
+func sortBySeq[R pistore.Row](rows []R) {
+	slices.SortFunc(rows, func(a, b R) int { return int(seqOf(a) - seqOf(b)) })
 }
 
 // seqOf returns the seq of a row, 0 for a header.

@@ -26,7 +26,7 @@ func (m *model) registersAt(at []pistore.Address) []pistore.Register {
 			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b pistore.Register) int { return int(a.Seq - b.Seq) })
+	sortBySeq(out)
 	return out
 }
 

@@ -41,9 +41,9 @@ var reopeningRows = []string{
 func handleMutants() []mutant {
 	type ctx = context.Context
 	return []mutant{
-		{name: "loses the last row on reopening", model: true, rows: reopeningRows,
+		{name: "loses the last row on reopening", model: true, reopened: true, rows: reopeningRows,
 			defect: rebuilt(func(_ *pistore.Header, rows []pistore.Row) []pistore.Row { return rows[:max(0, len(rows)-1)] })},
-		{name: "takes nextSeq from the rows on reopening", model: true, rows: []string{"REO-02", "REO-03", "LOD-01", "LOD-03", "RWR-02", "RWR-03"},
+		{name: "takes nextSeq from the rows on reopening", model: true, reopened: true, rows: []string{"REO-02", "REO-03", "LOD-01", "LOD-03", "RWR-02", "RWR-03"},
 			defect: rebuilt(func(h *pistore.Header, rows []pistore.Row) []pistore.Row {
 				h.NextSeq = 1
 				return rows
@@ -98,6 +98,19 @@ func handleMutants() []mutant {
 				}
 				return s, err
 			}}},
+		{name: "leaks a lock with every opening, and has two of them", model: true, reopened: true, rows: []string{"REO-02", "REO-03", "REO-05", "OWN-02", "RWR-01"},
+			defect: defect{open: func(b *brokenBackend, c ctx, id pistore.SessionID, mode pistore.Mode) (pistore.Storage, error) {
+				s, err := b.Backend.Open(c, id, mode)
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if err == nil && mode == pistore.ReadWrite {
+					if b.opened[id]++; b.opened[id] > 2 {
+						return nil, errors.Join(pistore.ErrLocked, s.Close())
+					}
+				}
+				return s, err
+			}}},
+		{name: "has one lock for all sessions", model: false, rows: []string{"OWN-05", "BAK-05", "BAK-08", "LOD-02"}, defect: lockingAll()},
 		{name: "takes ownership when opened read-only", model: false, rows: []string{"RO-02", "RO-03", "RO-04", "RWR-05"},
 			defect: defect{open: func(b *brokenBackend, c ctx, id pistore.SessionID, _ pistore.Mode) (pistore.Storage, error) {
 				return b.Backend.Open(c, id, pistore.ReadWrite)
@@ -110,6 +123,43 @@ func handleMutants() []mutant {
 				}
 				return s, err
 			}}},
+	}
+}
+
+// lockingAll opens no session while another one is open for writing.
+func lockingAll() defect {
+	own := func(b *brokenBackend, s pistore.Storage, err error) (pistore.Storage, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if err == nil {
+			b.owned[s.Info().ID] = true
+		}
+		return s, err
+	}
+	return defect{
+		create: func(b *brokenBackend, ctx context.Context, info pistore.Info) (pistore.Storage, error) {
+			s, err := b.Backend.Create(ctx, info)
+			return own(b, s, err)
+		},
+		open: func(b *brokenBackend, ctx context.Context, id pistore.SessionID, mode pistore.Mode) (pistore.Storage, error) {
+			s, err := b.Backend.Open(ctx, id, mode)
+			if err != nil || mode == pistore.ReadOnly {
+				return s, err
+			}
+			b.mu.Lock()
+			others := len(b.owned)
+			b.mu.Unlock()
+			if others > 0 {
+				return nil, errors.Join(pistore.ErrLocked, s.Close())
+			}
+			return own(b, s, err)
+		},
+		close: func(s *broken) error {
+			s.b.mu.Lock()
+			delete(s.b.owned, s.Info().ID)
+			s.b.mu.Unlock()
+			return s.Storage.Close()
+		},
 	}
 }
 

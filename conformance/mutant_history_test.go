@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -163,23 +162,30 @@ func apart(t pistore.Transaction) (rows []pistore.Transaction) {
 	return rows
 }
 
+// historyMutant is a defect of the abilities Historian and Follower, which no
+// other mutant has, and the rows that have to notice.
+type historyMutant struct {
+	name   string
+	defect historyDefect
+	rows   []string
+}
+
+func historyMutants() []historyMutant {
+	twice := func(t pistore.Transaction) []pistore.Transaction { return []pistore.Transaction{t, t} }
+	return []historyMutant{
+		{"takes transactions apart", historyDefect{record: apart}, []string{"HIS-01", "HIS-02", "FOL-01"}},
+		{"tells each transaction twice", historyDefect{record: twice}, []string{"HIS-01", "HIS-02", "FOL-01"}},
+		{"tells what wrote nothing", historyDefect{empty: true}, []string{"HIS-01", "HIS-02"}},
+		{"starts behind the seq", historyDefect{from: func(seq pistore.Seq) pistore.Seq { return seq + 1 }}, []string{"HIS-02"}},
+		{"goes on after Close", historyDefect{closed: true}, []string{"HIS-02", "FOL-02"}},
+		{"goes on after the context", historyDefect{ctx: true}, []string{"HIS-02", "FOL-01", "FOL-02"}},
+		{"follows from now on only", historyDefect{skip: true}, []string{"FOL-01"}},
+	}
+}
+
 // TestHistoryMutants: each row of history can fail, and a sound store passes all.
 func TestHistoryMutants(t *testing.T) {
-	only := []string{"HIS-01", "HIS-02", "FOL-01", "FOL-02"}
-	for _, m := range []struct {
-		name   string
-		defect historyDefect
-		rows   string
-	}{
-		{name: "sound"},
-		{"takes transactions apart", historyDefect{record: apart}, "HIS-01 HIS-02 FOL-01"},
-		{"tells each twice", historyDefect{record: func(t pistore.Transaction) []pistore.Transaction { return []pistore.Transaction{t, t} }}, "HIS-01 HIS-02 FOL-01"},
-		{"tells what wrote nothing", historyDefect{empty: true}, "HIS-01 HIS-02"},
-		{"starts behind the seq", historyDefect{from: func(seq pistore.Seq) pistore.Seq { return seq + 1 }}, "HIS-02"},
-		{"goes on after Close", historyDefect{closed: true}, "HIS-02 FOL-02"},
-		{"goes on after the context", historyDefect{ctx: true}, "HIS-02 FOL-01 FOL-02"},
-		{"follows from now on only", historyDefect{skip: true}, "FOL-01"},
-	} {
+	for _, m := range append(historyMutants(), historyMutant{name: "sound"}) {
 		t.Run(m.name, func(t *testing.T) {
 			cfg := inMemory()
 			sound := cfg.Open
@@ -187,17 +193,12 @@ func TestHistoryMutants(t *testing.T) {
 				b, err := sound(dir)
 				return &tapes{Backend: b, defect: m.defect, of: map[pistore.SessionID]*tape{}}, err
 			}
-			cfg.Only = only
-			var failed []string
-			for _, r := range Check(cfg).Results {
-				if r.Outcome == Skip {
-					t.Errorf("%s was skipped: %s", r.ID, r.Why)
-				}
-				if r.Outcome == Fail {
-					failed = append(failed, r.ID)
-				}
+			cfg.Only = []string{"HIS-01", "HIS-02", "FOL-01", "FOL-02"}
+			report := Check(cfg)
+			if report.Skipped > 0 {
+				t.Errorf("rows were skipped:\n%s", report)
 			}
-			if got := strings.Join(failed, " "); got != m.rows {
+			if got := report.FailedIDs(); !slices.Equal(got, m.rows) {
 				t.Errorf("failing rows %q instead of %q", got, m.rows)
 			}
 		})

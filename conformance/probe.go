@@ -27,11 +27,11 @@ type probe struct {
 }
 
 func (p *probe) failf(format string, args ...any) {
-	panic(verdict{Fail, fmt.Sprintf(format, args...)})
+	panic(verdict{outcome: Fail, why: fmt.Sprintf(format, args...)})
 }
 
 func (p *probe) skipf(format string, args ...any) {
-	panic(verdict{Skip, fmt.Sprintf(format, args...)})
+	panic(verdict{outcome: Skip, why: fmt.Sprintf(format, args...)})
 }
 
 // check ends the row unless ok.

@@ -1,7 +1,11 @@
 package conformance
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,6 +32,61 @@ type Result struct {
 	// asked of the backend.
 	Checks  int64 `json:"checks"`
 	Commits int64 `json:"commits"`
+	// Replay is what fails again in the same way, if the row failed.
+	Replay *Replay `json:"replay,omitempty"`
+}
+
+// Replay is a run of one row. A failing program is the first one that its seed
+// generates.
+type Replay struct {
+	Row          string `json:"row"`
+	Seed         int64  `json:"seed"`
+	Transactions int    `json:"transactions,omitempty"`
+	ReopenEvery  int    `json:"reopenEvery,omitempty"`
+}
+
+// String is what the environment variable [ReplayVariable] takes.
+func (r Replay) String() string {
+	s := fmt.Sprintf("row=%s seed=%d", r.Row, r.Seed)
+	if r.Transactions > 0 {
+		s += fmt.Sprintf(" transactions=%d", r.Transactions)
+	}
+	if r.ReopenEvery > 0 {
+		s += fmt.Sprintf(" reopen-every=%d", r.ReopenEvery)
+	}
+	return s
+}
+
+// ReplayVariable names the environment variable that makes [Run] run one row as a
+// failure asks for: PISTORE_CONFORMANCE='row=MOD-01 seed=17 transactions=60'.
+const ReplayVariable = "PISTORE_CONFORMANCE"
+
+// replayed is the config that an assignment of ReplayVariable asks for.
+func (c Config) replayed(text string) (Config, error) {
+	for _, part := range strings.Fields(text) {
+		name, value, _ := strings.Cut(part, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		switch name {
+		case "row":
+			err = nil
+			if !slices.Contains(RowIDs(), value) {
+				err = errors.New("there is no such row")
+			}
+			c.Only = []string{value}
+		case "seed":
+			c.Seed = n
+		case "transactions":
+			c.Transactions = int(n)
+		case "reopen-every":
+			c.ReopenEvery = int(n)
+		default:
+			err = errors.New("want row, seed, transactions and reopen-every")
+		}
+		if err != nil || n < 0 {
+			return c, fmt.Errorf("conformance: %s: %q: %w", ReplayVariable, part, cmp.Or(err, errors.New("negative")))
+		}
+	}
+	return c, nil
 }
 
 // Report is the result of a run of the kit.
@@ -71,6 +130,9 @@ func (r Result) String() string {
 	s := fmt.Sprintf("%s %s: %s", r.Outcome, r.ID, r.Title)
 	if r.Why != "" {
 		s += "\n    " + strings.ReplaceAll(r.Why, "\n", "\n    ")
+	}
+	if r.Replay != nil {
+		s += "\n    replay: " + r.Replay.String()
 	}
 	return s
 }

@@ -65,16 +65,17 @@ func closeBesideCommits(p *probe) {
 	s := p.session()
 	committers := make([]committer, 4)
 	var closed atomic.Bool
-	var begun, ended sync.WaitGroup
+	var begun sync.WaitGroup
+	var all crew
 	for i := range committers {
 		begun.Add(1)
-		ended.Add(1)
-		go func() {
-			defer ended.Done()
+		begins := sync.OnceFunc(begun.Done)
+		all.start(func() {
+			defer begins()
 			c := &committers[i]
 			for n := 0; c.err == nil; n++ {
 				if n == 2 {
-					begun.Done()
+					begins()
 				}
 				last := closed.Load()
 				id := pistore.ID(fmt.Sprintf("%d-%d", i, n))
@@ -88,15 +89,12 @@ func closeBesideCommits(p *probe) {
 					c.acknowledged = append(c.acknowledged, id)
 				}
 			}
-			if len(c.acknowledged) < 2 {
-				begun.Done()
-			}
-		}()
+		})
 	}
 	begun.Wait()
 	err := s.st.Close()
 	closed.Store(true)
-	ended.Wait()
+	all.wait(p)
 	p.noError("Close beside commits", err)
 	for _, c := range committers {
 		p.wantError("commit beside Close", c.err, pistore.ErrClosed)
@@ -164,12 +162,15 @@ func closeBesideReaders(p *probe) {
 	var closed atomic.Bool
 	faults := make(chan string, readers)
 	var begun sync.WaitGroup
-	begun.Add(readers)
+	var all crew
 	for range readers {
-		go func() {
+		begun.Add(1)
+		begins := sync.OnceFunc(begun.Done)
+		all.start(func() {
+			defer begins()
 			for n := 0; ; n++ {
 				if n == 1 {
-					begun.Done()
+					begins()
 				}
 				after := closed.Load()
 				fault, refused := s.readOnce()
@@ -177,18 +178,17 @@ func closeBesideReaders(p *probe) {
 					fault = "a read after Close succeeded"
 				}
 				if refused || fault != "" {
-					if n == 0 {
-						begun.Done()
-					}
 					faults <- fault
 					return
 				}
 			}
-		}()
+		})
 	}
 	begun.Wait()
-	p.noError("Close beside readers", s.st.Close())
+	err := s.st.Close()
 	closed.Store(true)
+	all.wait(p)
+	p.noError("Close beside readers", err)
 	for range readers {
 		fault := <-faults
 		p.check(fault == "", "%s", fault)

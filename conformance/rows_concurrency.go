@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"pistore"
@@ -33,11 +32,9 @@ func readersBesideWriter(p *probe) {
 	var reads atomic.Int64
 	stop := make(chan struct{})
 	faults := make(chan string, 3)
-	var readers sync.WaitGroup
+	var readers crew
 	for range cap(faults) {
-		readers.Add(1)
-		go func() {
-			defer readers.Done()
+		readers.start(func() {
 			for {
 				fault := s.tornRead()
 				reads.Add(1)
@@ -51,13 +48,17 @@ func readersBesideWriter(p *probe) {
 				default:
 				}
 			}
-		}()
+		})
 	}
 	var failed error
-	n := 0
-	for (n < minCommits || reads.Load() < minReads) && len(faults) == 0 && failed == nil {
+	n, between := 0, 0
+	for (n < minCommits || reads.Load() < minReads) && len(faults) == 0 && failed == nil && !readers.broken() {
 		if int64(n) > 20*(reads.Load()+1) {
-			runtime.Gosched() // a fast writer would be through before the readers have begun
+			// The readers fall behind: they go on to see commits, but no longer session.
+			between++
+			value := pistore.JSON(fmt.Sprint(-between))
+			_, failed = s.try(txOf(set("first", value), set("second", value)))
+			runtime.Gosched()
 			continue
 		}
 		id := pistore.ID(fmt.Sprint(n))
@@ -66,7 +67,7 @@ func readersBesideWriter(p *probe) {
 		n++
 	}
 	close(stop)
-	readers.Wait()
+	readers.wait(p)
 	p.noError("commit beside readers", failed)
 	select {
 	case fault := <-faults:
@@ -130,18 +131,16 @@ type outcome struct {
 // in turn, and returns what became of each.
 func (s *session) inParallel(work [][]pistore.Tx) []outcome {
 	results := make([][]outcome, len(work))
-	var ended sync.WaitGroup
+	var committers crew
 	for i := range work {
-		ended.Add(1)
-		go func() {
-			defer ended.Done()
+		committers.start(func() {
 			for _, tx := range work[i] {
 				r, err := s.try(tx)
 				results[i] = append(results[i], outcome{tx, r, err})
 			}
-		}()
+		})
 	}
-	ended.Wait()
+	committers.wait(s.p)
 	var all []outcome
 	for _, r := range results {
 		all = append(all, r...)
@@ -181,20 +180,20 @@ func concurrentPreconditions(p *probe) {
 	s := p.session()
 	s.commit(set("counter", `0`))
 	const workers, rounds = 4, 25
-	errs := make(chan error, workers)
-	for range workers {
-		go func() {
-			var err error
+	errs := make([]error, workers)
+	var all crew
+	for i := range errs {
+		all.start(func() {
 			for range rounds {
-				if err = s.increment("counter"); err != nil {
-					break
+				if errs[i] = s.increment("counter"); errs[i] != nil {
+					return
 				}
 			}
-			errs <- err
-		}()
+		})
 	}
-	for range workers {
-		p.noError("increment of a register under a precondition", <-errs)
+	all.wait(p)
+	for _, err := range errs {
+		p.noError("increment of a register under a precondition", err)
 	}
 	got := s.register("ns", "counter").Value
 	p.check(string(got) == strconv.Itoa(workers*rounds), "the counter is at %s after %d successful increments: updates were lost", got, workers*rounds)

@@ -45,15 +45,10 @@ func (p *probe) runPrograms(transactions int) {
 			continue
 		}
 		prog, found = p.shrink(prog, found)
-		p.failf("%s\nprogram:\n%sstep %d: %s: %s", replayLine(p.cfg, seed, n), prog, found.step+1, found.what, found.why)
+		panic(verdict{
+			outcome: Fail,
+			why:     fmt.Sprintf("program:\n%sstep %d: %s: %s", prog, found.step+1, found.what, found.why),
+			replay:  &Replay{Row: "MOD-01", Seed: seed, Transactions: n, ReopenEvery: p.cfg.ReopenEvery},
+		})
 	}
-}
-
-// replayLine says how to run the failing program again, first and alone.
-func replayLine(cfg Config, seed int64, n int) string {
-	line := fmt.Sprintf(`conformance.Config{Only: []string{"MOD-01"}, Seed: %d, Transactions: %d`, seed, n)
-	if cfg.ReopenEvery > 0 {
-		line += fmt.Sprintf(", ReopenEvery: %d", cfg.ReopenEvery)
-	}
-	return "replay with " + line + ", …}"
 }

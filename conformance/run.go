@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func groups() []group {
 		{"limits", limitRows()},
 		{"close", closeRows()},
 		{"context", contextRows()},
-		{"concurrency", concurrencyRows()},
+		{"concurrency", slices.Concat(concurrencyRows(), serialRows())},
 		{"history", historyRows()},
 		{"reopen", reopenRows()},
 		{"read-only", readOnlyRows()},
@@ -63,6 +64,10 @@ func Run(t *testing.T, cfg Config) {
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
 	}
+	cfg, err := cfg.replayed(os.Getenv(ReplayVariable))
+	if err != nil {
+		t.Fatal(err)
+	}
 	cfg = cfg.complete()
 	report := newReport(cfg)
 	name := strings.ReplaceAll(t.Name(), "/", "$/^")
@@ -77,8 +82,8 @@ func Run(t *testing.T, cfg Config) {
 				cfg.tell(result)
 				switch result.Outcome {
 				case Fail:
-					t.Errorf("%s\n%s\nreplay: go test -run '^%s$/^%s$' with conformance.Config{Seed: %d}",
-						r.title, result.Why, name, r.id, cfg.Seed)
+					t.Errorf("%s\n%s\nreplay: %s='%s' go test -count=1 -run '^%s$/^%s$' .",
+						r.title, result.Why, ReplayVariable, result.Replay, name, result.Replay.Row)
 				case Skip:
 					t.Skip(r.title + ": " + result.Why)
 				}
@@ -141,13 +146,16 @@ func runRow(cfg Config, groupName string, r row) Result {
 	done := make(chan verdict, 1)
 	go func() { done <- p.run(r.check) }()
 	v := p.await(done)
-	result.Outcome, result.Why = v.outcome, v.why
+	result.Outcome, result.Why, result.Replay = v.outcome, v.why, v.replay
 	result.Checks, result.Commits = p.checks.Load(), p.commits.Load()
 	if result.Outcome == Pass && result.Checks == 0 {
 		result.Outcome, result.Why = Fail, "the row compared nothing"
 	}
 	if result.Outcome == Fail {
 		result.Why += "\nwhat to do: " + r.advice
+		if result.Replay == nil {
+			result.Replay = &Replay{Row: r.id, Seed: cfg.Seed, ReopenEvery: cfg.ReopenEvery}
+		}
 	}
 	return result
 }
@@ -156,6 +164,7 @@ func runRow(cfg Config, groupName string, r row) Result {
 type verdict struct {
 	outcome Outcome
 	why     string
+	replay  *Replay // nil: the row from the seed that it had
 }
 
 func (p *probe) run(check func(*probe)) (v verdict) {
@@ -165,7 +174,7 @@ func (p *probe) run(check func(*probe)) (v verdict) {
 		case verdict:
 			v = r
 		default:
-			v = verdict{Fail, fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}
+			v = verdict{outcome: Fail, why: fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}
 		}
 	}()
 	defer p.cleanUp()
@@ -185,7 +194,7 @@ func (p *probe) await(done <-chan verdict) verdict {
 		case <-tick.C:
 			progress := p.checks.Load() + p.commits.Load()
 			if progress == last {
-				return verdict{Fail, fmt.Sprintf("no progress for %v: a call does not return", hangGuard)}
+				return verdict{outcome: Fail, why: fmt.Sprintf("no progress for %v: a call does not return", hangGuard)}
 			}
 			last = progress
 		}

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"fmt"
-	"slices"
 
 	"pistore"
 )
@@ -84,7 +83,7 @@ func (s *session) refuseLimit(what string, w pistore.Write, got, limit int64) {
 func (s *session) entries(ids ...pistore.ID) []pistore.Entry {
 	got, err := s.st.Entries(s.p.ctx, ids)
 	s.p.noError("entries by id", err)
-	slices.SortFunc(got, func(a, b pistore.Entry) int { return int(a.Seq - b.Seq) })
+	sortBySeq(got)
 	return got
 }
 
@@ -100,7 +99,7 @@ func (s *session) entry(id pistore.ID) pistore.Entry {
 func (s *session) registers(at ...pistore.Address) []pistore.Register {
 	got, err := s.st.Registers(s.p.ctx, at)
 	s.p.noError("registers by address", err)
-	slices.SortFunc(got, func(a, b pistore.Register) int { return int(a.Seq - b.Seq) })
+	sortBySeq(got)
 	return got
 }
 

@@ -23,10 +23,10 @@ var conformanceCommand = command{
 	short: "check a store, written in any language",
 	long: `Starts COMMAND, which speaks the store protocol (docs/store-protocol.md) on stdin
 and stdout, again and again at new locations, and checks it row by row against
-the storage contract. What fails says what was seen and what to do about it, and
---only with the row's id runs it alone. --location is the name that a location
-has behind its folder. --reopen-every N closes and opens the session after every
-N-th commit.`,
+the storage contract. What fails says what was seen, what to do about it, and the
+command that shows it again. --location is the name that a location has behind
+its folder. --reopen-every N closes and opens the session after every N-th commit.
+docs/conformance.md explains the rows and their capabilities.`,
 	examples: []string{
 		`pistore conformance --exec "pistore storage-server" --only TX-01 --only MOD-01 --transactions 100`,
 		`pistore conformance --exec "pistore storage-server" --location s.jsonl --only REO-01 --json`,
@@ -109,7 +109,27 @@ func runConformance(ctx context.Context, in *invocation) (err error) {
 		return err
 	}
 	cfg.Open = func(place string) (pistore.Backend, error) { return open(ctx, place), ctx.Err() }
-	return in.reportConformance(ctx, cfg)
+	again := "pistore conformance --exec " + quoteShell(*command)
+	if *location != "store" {
+		again += " --location " + quoteShell(*location)
+	}
+	if *level != "process" {
+		again += " --durability " + *level
+	}
+	for _, name := range lacks {
+		again += " --lacks " + name
+	}
+	return in.reportConformance(ctx, cfg, again)
+}
+
+// quoteShell makes one word of a shell's command line.
+func quoteShell(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=+,@", r))
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // speaks asks a command to make a store, so that one which does not start, or
@@ -147,7 +167,7 @@ func shell(ctx context.Context, line string) *exec.Cmd {
 	return exec.CommandContext(ctx, "sh", "-c", "exec "+line)
 }
 
-func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Config) error {
+func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Config, again string) error {
 	total := len(cfg.Only)
 	if total == 0 {
 		total = len(conformance.RowIDs())
@@ -165,7 +185,7 @@ func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Con
 			return err
 		}
 	} else {
-		printConformance(in.out, report)
+		printConformance(in.out, report, again)
 	}
 	if !report.OK() {
 		return &exitError{code: exitFindings}
@@ -173,7 +193,9 @@ func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Con
 	return nil
 }
 
-func printConformance(p *paper, r conformance.Report) {
+// printConformance prints the report; again is the command that made it, which a
+// replay asks more of.
+func printConformance(p *paper, r conformance.Report, again string) {
 	for _, result := range r.Results {
 		switch result.Outcome {
 		case conformance.Fail:
@@ -181,11 +203,22 @@ func printConformance(p *paper, r conformance.Report) {
 			for line := range strings.Lines(result.Why) {
 				p.whole("     " + strings.TrimSuffix(line, "\n"))
 			}
-			p.line(dim(fmt.Sprintf("     again: --only %s --seed %d", result.ID, r.Seed)))
+			p.whole("     replay: " + again + replayFlags(*result.Replay))
 		case conformance.Skip:
 			p.line(dim("skip "+result.ID+"  "+result.Title), dim(": "+result.Why))
 		default:
 		}
 	}
 	p.line(plain(fmt.Sprintf("%d rows passed, %d failed, %d skipped", r.Passed, r.Failed, r.Skipped)))
+}
+
+func replayFlags(r conformance.Replay) string {
+	flags := fmt.Sprintf(" --only %s --seed %d", r.Row, r.Seed)
+	if r.Transactions > 0 {
+		flags += fmt.Sprintf(" --transactions %d", r.Transactions)
+	}
+	if r.ReopenEvery > 0 {
+		flags += fmt.Sprintf(" --reopen-every %d", r.ReopenEvery)
+	}
+	return flags
 }
