@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"fmt"
+	"testing"
 
 	"pistore"
 	"pistore/conformance"
@@ -21,4 +22,15 @@ func ExampleCheck() {
 	// pass TX-01
 	// pass QRY-04
 	// skip OWN-04
+}
+
+func TestConformance(t *testing.T) {
+	conformance.Run(t, conformance.Config{
+		Open: func(dir string) (pistore.Backend, error) {
+			return memstore.New(memstore.Options{}), nil
+		},
+		Volatile:     true, // leave this out if content outlives Close
+		Transactions: 500,
+		Lacks:        []conformance.Capability{conformance.NoLarge},
+	})
 }
