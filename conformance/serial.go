@@ -16,7 +16,6 @@ import (
 // The instants come from the monotonic clock and not from a shared counter, which
 // would put the calls in an order for the race detector too and hide races.
 type call struct {
-	worker       int
 	began, ended time.Duration // since the history began
 	what         string
 
