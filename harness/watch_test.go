@@ -247,10 +247,10 @@ func TestWatchersBeginAnywhere(t *testing.T) {
 	}}}})
 	other := r.open("other")[1]
 	const runs, watchers = 8, 6
-	var wg sync.WaitGroup
+	var wg, beside sync.WaitGroup
 	got := make([]seen, watchers)
 	told := make(chan int, 10_000) // a watcher was told of one more row
-	wg.Go(func() {
+	beside.Go(func() {
 		for range runs {
 			handle, err := other.Prompt(r.ctx, harness.Prompt{Text: "there"})
 			if err == nil {
@@ -281,6 +281,7 @@ func TestWatchersBeginAnywhere(t *testing.T) {
 	for range watchers * len(want) {
 		await(r, told)
 	}
+	beside.Wait()
 	r.check(r.h.Close(r.ctx))
 	wg.Wait()
 	for i, s := range got {
