@@ -315,7 +315,7 @@ func TestWhatEntersTheContext(t *testing.T) {
 }
 
 func TestInboxRejections(t *testing.T) {
-	r := newRig(t, config{script: echo, drive: harness.Manual})
+	r := newRig(t, config{script: echo, drive: harness.Manual, options: unchecked})
 	before := len(r.store.commits())
 	reject := func(what string, err, want error) {
 		t.Helper()
