@@ -15,13 +15,21 @@ func inMemory() Config {
 	}
 }
 
-func TestMemstore(t *testing.T) { Run(t, inMemory()) }
+func TestMemstore(t *testing.T) { Run(t, lighter(inMemory())) }
+
+// lighter leaves out, under the race detector, what is long and has one goroutine.
+func lighter(cfg Config) Config {
+	if underRace {
+		cfg.Transactions, cfg.Lacks = 1000, []Capability{NoLarge}
+	}
+	return cfg
+}
 
 // The model as a store: content that outlives Close, and rows that memstore skips.
 func TestPlainStore(t *testing.T) {
 	cfg := plain()
 	cfg.Transactions = 2000
-	Run(t, cfg)
+	Run(t, lighter(cfg))
 }
 
 func TestReopenedAfterEveryCommit(t *testing.T) {
