@@ -19,22 +19,29 @@ type committed struct {
 	tx   pistore.Tx
 }
 
-// history is a run with tools, a retry, and input that comes meanwhile, as its
-// transactions.
+// history is a run with tools, a retry, and input that comes meanwhile, and a
+// compaction, as their transactions.
 func history(t *testing.T) []committed {
 	t.Helper()
 	script := faux.Script{{Turns: []faux.Turn{{calls("append", "lookup")}, {faux.Fail("overloaded", true), faux.Text("Done.")}, {faux.Text("And that.")}}}}
-	var out []committed
-	r := newRig(t, config{script: script, tools: registers.Sequential, drive: harness.Manual})
-	_, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "go"})
-	r.check(err)
-	_, err = r.lane.FollowUp(r.ctx, harness.Prompt{Text: "and that"})
-	r.check(err)
+	run := newRig(t, config{script: script, tools: registers.Sequential, drive: harness.Manual})
+	run.check(prompted("go")(run))
+	_, err := run.lane.FollowUp(run.ctx, harness.Prompt{Text: "and that"})
+	run.check(err)
+	out := stepsOf(run)
+	summary := newSummaryRig(t, config{drive: harness.Manual}, fill, summarized)
+	summary.completed(summary.prompt("fill"))
+	summary.check(compacting.begin(summary))
+	return append(out, stepsOf(summary)...)
+}
+
+// stepsOf steps an operation to its end.
+func stepsOf(r *rig) (out []committed) {
+	r.t.Helper()
 	for {
 		r.check(r.lane.Settle(r.ctx))
-		parked := r.lane.Peek()
-		if len(parked) == 0 {
-			break
+		if len(r.lane.Peek()) == 0 {
+			return out
 		}
 		before, n := r.rows(), len(r.store.commits())
 		_, err := r.lane.Step(r.ctx)
@@ -43,7 +50,6 @@ func history(t *testing.T) []committed {
 			out = append(out, committed{before, txs[n]})
 		}
 	}
-	return out
 }
 
 // without drops the writes that match.
@@ -75,9 +81,11 @@ func inState(change func(*registers.RunState)) func(pistore.Tx) pistore.Tx {
 		if err != nil {
 			panic(err)
 		}
-		run := registers.CopyState(state).(*registers.RunState)
-		change(run)
-		return registers.EncodeOpState(run)
+		if run, ok := registers.CopyState(state).(*registers.RunState); ok {
+			change(run)
+			return registers.EncodeOpState(run)
+		}
+		return value
 	})
 }
 
@@ -113,7 +121,9 @@ func TestOracleFinds(t *testing.T) {
 				w.ID = w.ID[:35] + "X"
 				tx.Writes[i] = w
 			case pistore.InsertUsage:
-				w.EntryID = w.EntryID[:35] + "X"
+				if w.EntryID != "" {
+					w.EntryID = w.EntryID[:35] + "X"
+				}
 				tx.Writes[i] = w
 			}
 		}
@@ -140,6 +150,18 @@ func TestOracleFinds(t *testing.T) {
 		{"a response, its usage and a decision", without(usage)},
 		{"a response, its usage and a decision", func(tx pistore.Tx) pistore.Tx {
 			return without(func(w pistore.Write) bool { return setting(registers.OpStateNS)(w) || deletion(registers.OpStateNS)(w) })(tx)
+		}},
+		{"summaries", without(deletion(registers.OpPreparationNS))},
+		{"summaries", renamed},
+		{"summaries", func(tx pistore.Tx) pistore.Tx {
+			tx.Writes = slices.Clone(tx.Writes)
+			for i, w := range tx.Writes {
+				if u, ok := w.(pistore.InsertUsage); ok {
+					u.ID = u.ID[:35] + "X"
+					tx.Writes[i] = u
+				}
+			}
+			return tx
 		}},
 		{"calls", without(setting(registers.OpToolArgsNS))},
 		{"calls", without(func(w pistore.Write) bool {

@@ -161,6 +161,7 @@ var verdicts = []struct {
 	{"conditions", (*verdict).conditions},
 	{"reserved ids", (*verdict).reservedIDs},
 	{"a response, its usage and a decision", (*verdict).bill},
+	{"summaries", (*verdict).summaries},
 	{"calls", (*verdict).calls},
 	{"attempts", (*verdict).attempts},
 	{"cancellation", (*verdict).cancellation},
@@ -293,6 +294,41 @@ func (v *verdict) bill() string {
 		case v.op == "":
 			return fmt.Sprintf("response %s comes without a decision", e.ID)
 		}
+	}
+	return ""
+}
+
+// summaries: a request of a summary is billed under the id that its intent named,
+// a summary that a model wrote has the id that was announced, and what is
+// summarized is stored as long as a state names it.
+func (v *verdict) summaries() string {
+	var announced, result pistore.ID
+	var prepared string
+	if v.from != nil {
+		if sum := registers.SummaryOf(v.from); sum != nil {
+			prepared = registers.PreparationKey(v.op, sum.SummaryID)
+			if sum.Generating != nil {
+				result = sum.Generating.ResultEntryID
+				if pend, ok := sum.Generating.Generation.(*registers.GenerationPending); ok && pend.Request != nil {
+					announced = pend.Request.UsageID
+				}
+			}
+		}
+	}
+	for _, u := range v.usage {
+		purpose, _ := u.Details.Member("purpose")
+		if (purpose == `"compaction"` || purpose == `"branch_summary"`) && result != "" && u.ID != announced {
+			return fmt.Sprintf("usage row %s is of a request that no intent named", u.ID)
+		}
+	}
+	for _, e := range v.entries {
+		if (e.Type == pistore.TypeCompaction || e.Type == pistore.TypeBranchSummary) && result != "" && e.ID != result {
+			return fmt.Sprintf("the summary %s was announced as %s", e.ID, result)
+		}
+	}
+	left := prepared != "" && (v.to == nil || registers.SummaryOf(v.to) == nil)
+	if value, written := v.after[pistore.Address{Namespace: registers.OpPreparationNS, Key: prepared}]; left && (!written || value != "") {
+		return "a summary is left and its preparation stays"
 	}
 	return ""
 }
