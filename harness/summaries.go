@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"pistore"
 	"pistore/registers"
@@ -24,6 +25,7 @@ func (l *Lane) Compact(ctx context.Context, instructions string) (*Handle, error
 	if len(instructions) > maxWishBytes {
 		return nil, fmt.Errorf("harness: lane %s: %w: instructions of %d bytes, more than %d", l.name, ErrInvalidMessage, len(instructions), maxWishBytes)
 	}
+	instructions = storedText(instructions)
 	return l.beginOperation(ctx, func(p *position, ids mint, c *change) (*position, error) {
 		env := l.h.env()
 		if name := env.missingModel(p.configuration(env)); name != "" {
@@ -48,6 +50,9 @@ func (l *Lane) Compact(ctx context.Context, instructions string) (*Handle, error
 	})
 }
 
+// storedText is a text as it comes back from the store.
+func storedText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
 // Navigation is a move of a lane's leaf.
 type Navigation struct {
 	TargetID pistore.ID // an entry of the session, not the one that the lane stands on
@@ -70,6 +75,7 @@ func (l *Lane) Navigate(ctx context.Context, nav Navigation) (*Handle, error) {
 	if err := nav.TargetID.Check(); err != nil {
 		return nil, fmt.Errorf("harness: lane %s: %w: target: %w", l.name, ErrInvalidNavigation, err)
 	}
+	nav.Label, nav.CustomInstructions = storedText(nav.Label), storedText(nav.CustomInstructions)
 	return l.beginOperation(ctx, func(p *position, ids mint, c *change) (*position, error) {
 		if nav.TargetID == p.leaf {
 			return nil, fmt.Errorf("%w: the lane stands on %s already", ErrInvalidNavigation, p.leaf)

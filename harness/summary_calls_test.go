@@ -13,6 +13,7 @@ import (
 	"pistore/harness"
 	"pistore/provider"
 	"pistore/provider/faux"
+	"pistore/registers"
 	"pistore/session"
 )
 
@@ -171,5 +172,21 @@ func TestSummaryEvents(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// Words that are no UTF-8 are what the store makes of them, in memory too.
+func TestSummaryWordsAreStoredAsTheyAreUsed(t *testing.T) {
+	r := newSummaryRig(t, config{}, fill, summaryScene(faux.Text("SUMMARY")))
+	r.completed(r.prompt("fill"))
+	r.completed(r.compact("be \xff brief"))
+	requests := r.faux.Requests()
+	asked := session.JoinText(requests[len(requests)-1].Messages[0].(*session.UserMessage).Content)
+	if !strings.HasSuffix(asked, "be \uFFFD brief") {
+		t.Errorf("the request ends with %q", asked[len(asked)-20:])
+	}
+	r.completed(r.navigate(harness.Navigation{TargetID: r.entry(0), Label: "a\xffb"}))
+	if got := r.register(registers.FactLabelNS, string(r.lane.Leaf())); got != "\"a\uFFFDb\"" {
+		t.Errorf("the label is %s", got)
 	}
 }
