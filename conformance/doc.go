@@ -17,5 +17,5 @@
 // Config.Lacks names is skipped, and says so.
 //
 // The model row MOD-01 runs generated programs. One that fails is shrunk to a
-// minimal one, which is printed together with the seed that replays it.
+// small one, which is printed together with the seed that replays it.
 package conformance

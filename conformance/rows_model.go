@@ -5,10 +5,10 @@ import "fmt"
 func modelRows() []row {
 	return []row{
 		{id: "MOD-01", title: "generated transactions do what the model does", inv: []int{1, 2, 3, 4, 10},
-			advice: "the program above is minimal: every step of it is needed; run it by hand against the store", check: modelRun},
+			advice: "run the program above by hand against the store: as a rule every step of it is needed", check: modelRun},
 		{id: "MOD-02", title: "generated transactions do what the model does when the store is reopened after each", inv: []int{1, 2, 3, 4, 10},
 			needs:  []Capability{NoReopen},
-			advice: "the program above is minimal: something of it is lost or comes back when the store is reopened", check: modelRunReopened},
+			advice: "run the program above by hand: something of it is lost or comes back when the store is reopened", check: modelRunReopened},
 	}
 }
 
@@ -29,7 +29,7 @@ func modelRunReopened(p *probe) {
 }
 
 // runPrograms replays programs until so many commits were made, and ends the row
-// with the first failing one, made minimal. The i-th program of a run is the
+// with the first failing one, made small. The i-th program of a run is the
 // first one of a run whose seed is higher by i.
 func (p *probe) runPrograms(transactions int) {
 	for seed := p.cfg.Seed; transactions > 0; seed++ {

@@ -1,9 +1,16 @@
 package conformance
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
-// maxReplays bounds shrinking: each replay costs a fresh place.
-const maxReplays = 1500
+// Bounds of shrinking: each replay costs a fresh place, and a fresh process for
+// a store behind a pipe. What is smallest by then is shown.
+const (
+	maxReplays    = 1500
+	longestShrink = 30 * time.Second
+)
 
 // shrinker looks for the smallest program that still diverges. Any divergence will
 // do: a smaller program that fails otherwise tells more.
@@ -12,14 +19,18 @@ type shrinker struct {
 	best    program
 	found   *divergence
 	replays int
+	until   time.Time
 }
+
+// over reports whether the bounds are reached.
+func (s *shrinker) over() bool { return s.replays >= maxReplays || time.Now().After(s.until) }
 
 // shrink makes a failing program smaller: first whole steps are left out, in
 // ever smaller runs, then single writes and conditions, until nothing can go.
 func (p *probe) shrink(prog program, found *divergence) (program, *divergence) {
-	s := &shrinker{p: p, best: prog, found: found}
+	s := &shrinker{p: p, best: prog, found: found, until: time.Now().Add(longestShrink)}
 	s.try(slices.Clone(prog.steps[:found.step+1]))
-	for s.replays < maxReplays {
+	for !s.over() {
 		before := size(s.best.steps)
 		s.dropSteps()
 		s.dropParts()
@@ -32,7 +43,7 @@ func (p *probe) shrink(prog program, found *divergence) (program, *divergence) {
 
 // try keeps the steps if they still diverge.
 func (s *shrinker) try(steps []step) bool {
-	if s.replays >= maxReplays || len(steps) == 0 {
+	if s.over() || len(steps) == 0 {
 		return false
 	}
 	s.replays++
