@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,6 +52,22 @@ func TestOpStateGoldens(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A state is shared by whoever looks at it: encoding only reads it, which the
+// race detector holds.
+func TestEncodeAtOnce(t *testing.T) {
+	for name, s := range shapes() {
+		var wg sync.WaitGroup
+		texts := make([]pistore.JSON, 2)
+		for i := range texts {
+			wg.Go(func() { texts[i] = EncodeOpState(s) })
+		}
+		wg.Wait()
+		if texts[0] != texts[1] {
+			t.Errorf("%s: %s and %s", name, texts[0], texts[1])
+		}
 	}
 }
 

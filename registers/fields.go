@@ -423,9 +423,11 @@ func integer[T ~int64](f *fields, name string, p *T, least T) {
 func word[T ~string](f *fields, name string, p *T, words ...T) {
 	before, text := *f.fault, string(*p)
 	f.text(name, &text)
-	*p = T(text)
-	if *f.fault == before && !slices.Contains(words, *p) {
-		f.fail(f.at(name), "%.64q is none of %s", string(*p), joined(words))
+	if f.out == nil {
+		*p = T(text)
+	}
+	if *f.fault == before && !slices.Contains(words, T(text)) {
+		f.fail(f.at(name), "%.64q is none of %s", text, joined(words))
 	}
 }
 

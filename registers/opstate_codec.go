@@ -124,7 +124,10 @@ func (f *fields) control(c *Control) {
 			status = "cancel_requested"
 		}
 		word(f, "status", &status, "running", "cancel_requested")
-		if c.CancelRequested = status == "cancel_requested"; c.CancelRequested {
+		if f.out == nil { // who encodes shares the state with others
+			c.CancelRequested = status == "cancel_requested"
+		}
+		if c.CancelRequested {
 			integer(f, "requestedAt", &c.RequestedAt, 0)
 			f.ids("drainedSteer", &c.DrainedSteer)
 			f.ids("drainedFollowUp", &c.DrainedFollowUp)
