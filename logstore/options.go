@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"pistore"
+	"pistore/disk"
 )
 
 // backendName is what this backend calls itself in errors and in Info.Format.
@@ -53,6 +54,7 @@ type Options struct {
 	Logger *slog.Logger  // nil: silent
 	Clock  pistore.Clock // nil: the system's
 	Random io.Reader     // for session ids and generations; nil: crypto/rand
+	FS     disk.FS       // that the folder is on; nil: the operating system's
 
 	// What follows is for the tests of this package.
 
@@ -97,7 +99,11 @@ func (o Options) complete() (Options, error) {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
-	if o.fs == nil {
+	switch {
+	case o.fs != nil:
+	case o.FS != nil:
+		o.fs = diskFS{o.FS}
+	default:
 		o.fs = vfs.Default
 	}
 	if o.boot == 0 {

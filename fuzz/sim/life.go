@@ -74,7 +74,7 @@ func (l *life) start(r *rand.Rand) error {
 		SystemPrompt:  "You are simulated.", ToolExecution: p.tools, RetryPolicy: p.retry,
 		Compaction:   harness.Compaction{ReserveTokens: 600, KeepRecentTokens: 150},
 		SteeringMode: p.steering, FollowUpMode: p.followUp,
-		Hooks: newHooks(l), Drive: l.drive, OnEvent: l.onEvent,
+		Check: true, Hooks: newHooks(l), Drive: l.drive, OnEvent: l.onEvent,
 		Clock: l.s.clock.read, Sleep: l.sleep, Rand: rand.NewChaCha8(seed),
 	}
 	if p.mode == Wild && l.n > 1 && chance(r, 3) { // what was captured counts, not what is now

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 
 	"pistore"
 	"pistore/disk"
 	"pistore/jsonl"
+	"pistore/logstore"
 	"pistore/memstore"
 )
 
@@ -22,7 +24,7 @@ const (
 )
 
 // Backends are those that can be simulated.
-var Backends = []string{Memstore, Jsonl}
+var Backends = []string{Memstore, Jsonl, Logstore}
 
 const sessionID pistore.SessionID = "simulated"
 
@@ -54,12 +56,18 @@ func newPlace(backend string, seed uint64, clock pistore.Clock) (place, error) {
 	case Memstore:
 		return memoryPlace(clock, random), nil
 	case Jsonl:
-		return diskPlace(level, func(fs disk.FS) (pistore.Backend, error) {
+		return diskPlace(level, "", func(fs disk.FS) (pistore.Backend, error) {
 			o := jsonl.Options{Durability: level, Clock: clock, Rand: random, FS: fs}
 			if chance(dice(seed, "eager"), 3) {
 				o.CompactEagerly = true
 			}
 			return jsonl.NewFolder(folder, o), nil
+		})
+	case Logstore:
+		return diskPlace(level, ".log", func(fs disk.FS) (pistore.Backend, error) {
+			return logstore.Open(folder, logstore.Options{
+				Durability: level, Clock: clock, Random: random, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 1,
+			})
 		})
 	default:
 		return place{}, fmt.Errorf("sim: %w: there is no backend %q", pistore.ErrInvalid, backend)
@@ -112,9 +120,10 @@ func memoryPlace(clock pistore.Clock, random io.Reader) place {
 // folder is where a backend with a disk keeps its session.
 const folder = "/sessions"
 
-// diskPlace keeps a session on a disk in memory.
-func diskPlace(level pistore.Durability, start func(disk.FS) (pistore.Backend, error)) (place, error) {
-	d := &diskState{memory: disk.NewMemory(), start: start}
+// diskPlace keeps a session on a disk in memory. Calls on files with a suffix may
+// fail.
+func diskPlace(level pistore.Durability, suffix string, start func(disk.FS) (pistore.Backend, error)) (place, error) {
+	d := &diskState{memory: disk.NewMemory(), suffix: suffix, start: start}
 	if err := errors.Join(d.memory.Mkdir(folder), d.memory.SyncDir("/")); err != nil {
 		return place{}, err
 	}
@@ -124,6 +133,7 @@ func diskPlace(level pistore.Durability, start func(disk.FS) (pistore.Backend, e
 // diskState is a disk and the backend that works on it.
 type diskState struct {
 	start   func(disk.FS) (pistore.Backend, error)
+	suffix  string // of the files whose calls may fail
 	memory  *disk.Memory
 	failing *disk.Failing
 	backend pistore.Backend // nil: nobody has it open
@@ -174,5 +184,13 @@ func (d *diskState) fail(rng *rand.Rand) {
 	if chance(rng, 2) {
 		written = rng.IntN(2000)
 	}
-	d.failing.Rule(disk.Nth(kind, 0, disk.Verdict{Err: syscall.EIO, Written: written}))
+	done := false
+	d.failing.Rule(func(c disk.Call) disk.Verdict {
+		// What an engine does to its other files it does when it likes.
+		if done || c.Kind != kind || !strings.HasSuffix(c.Name, d.suffix) {
+			return disk.Verdict{}
+		}
+		done = true
+		return disk.Verdict{Err: syscall.EIO, Written: written}
+	})
 }

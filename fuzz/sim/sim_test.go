@@ -13,7 +13,7 @@ import (
 
 var (
 	seed    = flag.Uint64("sim.seed", 0, "run this seed only, with its trace")
-	seeds   = flag.Int("sim.seeds", 60, "how many seeds are run over each backend")
+	seeds   = flag.Int("sim.seeds", 30, "how many seeds are run over each backend")
 	first   = flag.Uint64("sim.first", 1, "the first of them")
 	backend = flag.String("sim.backend", "", "run over this backend only")
 	acts    = flag.Int("sim.acts", 0, "only so many acts")

@@ -15,7 +15,7 @@ import (
 )
 
 // diskFS is the engine's file system over ours, so that the failing and the
-// forgetting form of ours serve this backend too.
+// forgetting form of ours serve this backend too, here and elsewhere.
 type diskFS struct{ base disk.FS }
 
 var _ vfs.FS = diskFS{}
