@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"pistore/internal/allocs"
 )
 
 // jsonCorpus is what mutants and the fuzzer start from.
@@ -188,5 +190,8 @@ func FuzzCompactJSON(f *testing.F) {
 	f.Add("\"\xff\"")
 	f.Add(strings.Repeat("[", MaxJSONDepth) + strings.Repeat("]", MaxJSONDepth))
 	f.Add(strings.Repeat(`{"a":`, MaxJSONDepth+1) + "1" + strings.Repeat("}", MaxJSONDepth+1))
-	f.Fuzz(func(t *testing.T, text string) { checkCompactJSON(t, text) })
+	f.Fuzz(func(t *testing.T, text string) {
+		allocs.Within(t, len(text), 4, 1<<20, func() { _, _ = CompactJSON(text) })
+		checkCompactJSON(t, text)
+	})
 }

@@ -1,7 +1,6 @@
 package jsonl
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pistore"
-	"pistore/disk"
 )
 
 var (
@@ -286,66 +284,6 @@ func sectorLost(before, line string, n int) string {
 		lost = append(make([]byte, min(sectorBytes-len(before)%sectorBytes, len(line)-1)), line[min(sectorBytes-len(before)%sectorBytes, len(line)-1):]...)
 	}
 	return string(lost)
-}
-
-// FuzzOpen opens any bytes: it does not panic, errors are typed, memory is in
-// proportion, and what opens for writing can be written and read again.
-func FuzzOpen(f *testing.F) {
-	text, _ := chainFile(f, 4)
-	f.Add([]byte(text))
-	f.Add([]byte(text[:len(text)-40]))
-	f.Add([]byte(strings.Replace(text, `,"sums":"crc32c"`, "", 1)))
-	f.Add([]byte(strings.ReplaceAll(text, "\n", "\r\n")))
-	for _, dir := range []string{"v4", "broken", "v3"} {
-		files, err := os.ReadDir(fixtures + "/" + dir)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, file := range files {
-			if text, err := os.ReadFile(fixtures + "/" + dir + "/" + file.Name()); err == nil && len(text) < 20_000 {
-				f.Add(text)
-			}
-		}
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		m := disk.NewMemory()
-		const path = "/a.jsonl"
-		writeOn(t, m, path, string(text))
-		o := fixedOptions(m, pistore.Process)
-		o.DiskPayloadBytes = int64(len(text)%2) * 2
-		ro, err := OpenFile(t.Context(), path, pistore.ReadOnly, o)
-		if err == nil {
-			checkFaults(t, ro.Report(), int64(len(text)))
-			digest(t, ro)
-		} else if !typed(err) {
-			t.Errorf("read-only: %v", err)
-		}
-		rw, err := OpenFile(t.Context(), path, pistore.ReadWrite, o)
-		if err != nil {
-			if !typed(err) {
-				t.Errorf("for writing: %v", err)
-			}
-			return
-		}
-		defer rw.Close()
-		if digest(t, rw) != digest(t, ro) || readOn(t, m, path) != string(text) {
-			t.Error("opened for writing it differs")
-		}
-		_, err = rw.Commit(t.Context(), pistore.Tx{Writes: []pistore.Write{pistore.SetRegister{Namespace: "x", Value: "1"}}})
-		if errors.Is(err, pistore.ErrTooLarge) {
-			return // the last seq was given
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := OpenFile(t.Context(), path, pistore.ReadOnly, o)
-		if err != nil || again.Report().Errors > 0 || digest(t, again) != digest(t, rw) {
-			t.Errorf("what was written reads otherwise: %v", err)
-		}
-		if !bytes.HasPrefix(text, []byte(`{"v":4`)) && again.Info().Format != string(V4) {
-			t.Errorf("the first write gave it format %s", again.Info().Format)
-		}
-	})
 }
 
 func typed(err error) bool {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"pistore"
+	"pistore/internal/allocs"
 	"pistore/memstore"
 	"pistore/registers"
 	"pistore/session"
@@ -55,10 +56,9 @@ func FuzzImport(f *testing.F) {
 		var file *File
 		var report Report
 		var err error
-		allocated := allocatedBy(func() { file, report, err = read(t.Context(), bytes.NewReader(text), int64(len(text)), noParent) })
-		if allocated > fuzzBase+fuzzFactor*int64(len(text)) {
-			t.Errorf("%d bytes were allocated for %d", allocated, len(text))
-		}
+		allocs.Within(t, len(text), fuzzFactor, fuzzBase, func() {
+			file, report, err = read(t.Context(), bytes.NewReader(text), int64(len(text)), noParent)
+		})
 		if _, nameErr := readName(t.Context(), bytes.NewReader(text), int64(len(text))); nameErr != nil {
 			t.Error(nameErr)
 		}
@@ -70,7 +70,7 @@ func FuzzImport(f *testing.F) {
 		}
 		checkFaults(t, report, int64(len(text)))
 		if report.Version == 4 {
-			return // see FuzzOpen
+			return // see FuzzOpenJSONL of package fuzz
 		}
 		if file == nil {
 			if report.Errors == 0 {

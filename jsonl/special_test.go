@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf16"
 
 	"pistore"
+	"pistore/internal/allocs"
 )
 
 func TestWhatIsNoSession(t *testing.T) {
@@ -172,7 +172,7 @@ func TestHugeLine(t *testing.T) {
 		size = 80 << 20
 	}
 	src := pieces{{header3 + "\n" + before + huge, 1}, {"z", size}, {after, 1}}
-	allocated := allocatedBy(func() {
+	allocated := allocs.By(func() {
 		f, r, err := read(t.Context(), src, src.size(), noParent)
 		if err != nil {
 			t.Fatal(err)
@@ -187,14 +187,6 @@ func TestHugeLine(t *testing.T) {
 	if allocated > 300<<20 {
 		t.Errorf("%d bytes were allocated", allocated)
 	}
-}
-
-func allocatedBy(run func()) int64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	run()
-	runtime.ReadMemStats(&after)
-	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
 // TestLongChain reads a chain of a million entries, forwards and backwards, and

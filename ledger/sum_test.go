@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pistore"
+	"pistore/internal/allocs"
 )
 
 type usageCase struct {
@@ -173,6 +174,7 @@ func FuzzLiteral(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		want, usable := modelLiteral(s)
+		allocs.Within(t, len(s), 16, 1<<20, func() { parseLiteral(s) })
 		l, ok := parseLiteral(s)
 		if ok != usable {
 			t.Fatalf("%q: usable %v, want %v", s, ok, usable)
@@ -199,6 +201,7 @@ func FuzzDecimal(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		allocs.Within(t, len(s), 16, 1<<20, func() { _, _ = parseDecimal(pistore.Decimal(s)) })
 		n, err := parseDecimal(pistore.Decimal(s))
 		if err == nil && string(n.append(nil)) != s {
 			t.Fatalf("%q comes back as %s", s, n.append(nil))

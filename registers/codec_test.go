@@ -332,36 +332,3 @@ func TestCellRefusals(t *testing.T) {
 		}
 	}
 }
-
-func FuzzDecodeOpState(f *testing.F) {
-	for _, s := range shapes() {
-		f.Add(string(EncodeOpState(s)))
-	}
-	f.Add(`{"kind":"run","resumes":1e3}`)
-	f.Fuzz(func(t *testing.T, text string) {
-		s, err := DecodeOpState(pistore.JSON(text))
-		if err != nil {
-			if !errors.Is(err, pistore.ErrInvalid) {
-				t.Fatalf("untyped error %v", err)
-			}
-			return
-		}
-		value := EncodeOpState(s)
-		back, err := DecodeOpState(value)
-		if err != nil {
-			t.Fatalf("%v for\n%s", err, value)
-		}
-		if diff := cmp.Diff(s, back); diff != "" {
-			t.Fatal(diff)
-		}
-		if again := EncodeOpState(back); again != value {
-			t.Fatalf("two encodings:\n%s\n%s", value, again)
-		}
-		for _, at := range Keys("O", s) {
-			n, ok := Lookup(at.Namespace)
-			if !ok || n.CheckKey(at.Key) != nil {
-				t.Fatalf("bad key %v", at)
-			}
-		}
-	})
-}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pistore"
+	"pistore/internal/allocs"
 	"pistore/registers"
 	"pistore/verify"
 )
@@ -48,9 +49,11 @@ func FuzzPayload(f *testing.F) {
 			s := whole()
 			s.addEntry("X", "B4", kind, pistore.JSON(payload))
 			s.addRegister(namespace, key, pistore.JSON(value))
-			if _, err := verify.Check(t.Context(), s, verify.Options{Deep: true}); err != nil {
-				t.Fatal(err)
-			}
+			allocs.Within(t, len(payload)+len(namespace)+len(key)+len(value), 300, 4<<20, func() {
+				if _, err := verify.Check(t.Context(), s, verify.Options{Deep: true}); err != nil {
+					t.Fatal(err)
+				}
+			})
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pistore"
+	"pistore/internal/allocs"
 	"pistore/registers"
 	"pistore/session"
 )
@@ -101,6 +102,12 @@ func FuzzSafe(f *testing.F) {
 	f.Add(hostileText)
 	f.Add("\xff\u202e日\n\n  a")
 	f.Fuzz(func(t *testing.T, s string) {
+		allocs.Within(t, len(s), 200, 1<<20, func() {
+			_ = safe(s)
+			for _, line := range safeLines(s) {
+				_ = breakLine(line, 20)
+			}
+		})
 		if !clean(safe(s)) || safe(safe(s)) != safe(s) {
 			t.Errorf("%q", safe(s))
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"pistore"
+	"pistore/internal/allocs"
 	"pistore/memstore"
 )
 
@@ -77,6 +78,7 @@ func FuzzServe(f *testing.F) {
 	open := `{"id":1,"method":"open","params":{"location":"memory:","create":true}}` + "\n"
 	f.Fuzz(func(t *testing.T, request string) {
 		in := open + strings.ReplaceAll(request, "\n", " ") + "\n" + `{"id":3,"method":"stats"}` + "\n"
+		allocs.Within(t, len(in), 100, 4<<20, func() { serveMemory(t, in) })
 		answers := strings.Split(strings.TrimSuffix(serveMemory(t, in), "\n"), "\n")
 		if len(answers) != 3 {
 			t.Fatalf("%d answers to 3 requests: %q", len(answers), answers)
