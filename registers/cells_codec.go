@@ -25,10 +25,14 @@ func EncodeLaneLeaf(leaf pistore.ID) pistore.JSON {
 
 // DecodeLaneLeaf reads the value of a lane.leaf register.
 func DecodeLaneLeaf(value pistore.JSON) (pistore.ID, error) {
+	at := &step{name: LaneLeafNS}
+	value, err := pistore.CompactJSON(string(value))
+	if err != nil {
+		return "", faultAt(at, err.Error())
+	}
 	if value == "null" {
 		return "", nil
 	}
-	at := &step{name: LaneLeafNS}
 	s, ok := value.Text()
 	if !ok {
 		return "", faultAt(at, "is "+kindOf(value)+" instead of an entry id or null")
@@ -216,6 +220,10 @@ func EncodeText(text string) pistore.JSON { return pistore.QuoteJSON(text) }
 
 // DecodeText reads the value of a fact.name or fact.label register.
 func DecodeText(value pistore.JSON) (string, error) {
+	value, err := pistore.CompactJSON(string(value))
+	if err != nil {
+		return "", &faultError{"a name or label: " + err.Error()}
+	}
 	s, ok := value.Text()
 	if !ok {
 		return "", &faultError{"a name or label is " + kindOf(value) + " instead of a string"}
