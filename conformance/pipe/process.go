@@ -23,7 +23,7 @@ const (
 
 // process is a running store. Requests go one at a time.
 type process struct {
-	cmd *exec.Cmd
+	cmd peer
 	in  io.WriteCloser
 	out *bufio.Reader
 	err tail
@@ -33,8 +33,21 @@ type process struct {
 	dead error      // why nothing can be asked any more
 }
 
+// peer is what stands behind the pipe.
+type peer interface {
+	Kill() error
+	Wait() error    // until it has ended
+	String() string // how it ended
+}
+
+// program is a process.
+type program struct{ *exec.Cmd }
+
+func (c program) Kill() error    { return c.Process.Kill() }
+func (c program) String() string { return c.ProcessState.String() }
+
 func start(cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: cmd}
+	p := &process{cmd: program{cmd}}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("pipe: start: %w", err)
@@ -116,7 +129,7 @@ func (p *process) understand(method string, line []byte) (fields, error) {
 // die ends the process and says why it is of no more use.
 func (p *process) die(method string, cause error) error {
 	_ = p.in.Close()
-	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Kill()
 	_ = p.cmd.Wait()
 	if errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) {
 		cause = errors.New("the process ended")
@@ -125,7 +138,7 @@ func (p *process) die(method string, cause error) error {
 	if said := p.err.String(); said != "" {
 		words = "; it said: " + said
 	}
-	p.dead = fmt.Errorf("pipe: %s: %w: %w (%s)%s", method, pistore.ErrFaulted, cause, p.cmd.ProcessState, words)
+	p.dead = fmt.Errorf("pipe: %s: %w: %w (%s)%s", method, pistore.ErrFaulted, cause, p.cmd, words)
 	return p.dead
 }
 
@@ -140,7 +153,7 @@ func (p *process) end(ctx context.Context) error {
 	_ = p.in.Close()
 	ctx, cancel := context.WithTimeout(ctx, exitGrace)
 	defer cancel()
-	kill := context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })
+	kill := context.AfterFunc(ctx, func() { _ = p.cmd.Kill() })
 	defer kill()
 	_, _ = io.Copy(io.Discard, p.out)
 	if err := p.cmd.Wait(); err != nil {
