@@ -93,7 +93,7 @@ func lostOf(t *testing.T, opts Options, digests [][2]string) (lost int, err erro
 }
 
 // readMem and writeMem read and write a whole file.
-func readMem(t *testing.T, fs vfs.FS, name string) []byte {
+func readMem(t testing.TB, fs vfs.FS, name string) []byte {
 	t.Helper()
 	info, err := fs.Stat(name)
 	if err != nil {
@@ -110,7 +110,7 @@ func readMem(t *testing.T, fs vfs.FS, name string) []byte {
 	return data
 }
 
-func writeMem(t *testing.T, fs vfs.FS, name string, data []byte) {
+func writeMem(t testing.TB, fs vfs.FS, name string, data []byte) {
 	t.Helper()
 	file, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err == nil {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
@@ -172,28 +171,6 @@ func TestPayloadThreshold(t *testing.T) {
 	if _, ok := codec.compress(nil, noise); ok {
 		t.Error("noise was compressed")
 	}
-}
-
-// FuzzDecodeRecord: any bytes decode or are refused, and what decodes is stable.
-func FuzzDecodeRecord(f *testing.F) {
-	codec := testCodec(f)
-	for _, r := range goldenRecords(newRecordWriter(codec)) {
-		f.Add(r.data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		again, err := decodeAny(codec, data)
-		if err != nil {
-			return
-		}
-		once := bytes.Clone(again)
-		again, err = decodeAny(codec, once)
-		if err != nil {
-			t.Fatalf("%x decoded, its own form %x did not: %v", data, once, err)
-		}
-		if diff := cmp.Diff(once, again); diff != "" {
-			t.Fatal(diff)
-		}
-	})
 }
 
 func TestKeyOrder(t *testing.T) {
