@@ -158,13 +158,12 @@ func speaks(ctx context.Context, open func(context.Context) pistore.Backend) err
 // answerTime is how long the first answer of a store may take.
 const answerTime = 30 * time.Second
 
-// shell starts a command line; the store is the process itself, not a child of
-// a shell, where the shell can step aside.
+// shell starts a command line as a shell reads it.
 func shell(ctx context.Context, line string) *exec.Cmd {
 	if runtime.GOOS == "windows" {
 		return exec.CommandContext(ctx, "cmd", "/c", line)
 	}
-	return exec.CommandContext(ctx, "sh", "-c", "exec "+line)
+	return exec.CommandContext(ctx, "sh", "-c", line)
 }
 
 func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Config, again string) error {

@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pistore"
 	"pistore/conformance"
@@ -40,6 +42,18 @@ func child(what string) int {
 			}
 			fmt.Println(strings.ReplaceAll(answer, "N", fmt.Sprint(n)))
 		}
+	}
+	if sleeper, ok := strings.CutPrefix(what, "leaves "); ok {
+		// What it starts keeps its output open, and outlives it if it is let.
+		cmd := exec.Command("sleep", "600")
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Start(); err != nil {
+			return 1
+		}
+		if err := os.WriteFile(sleeper, fmt.Append(nil, cmd.Process.Pid), 0o600); err != nil {
+			return 1
+		}
+		what = "serves"
 	}
 	switch what {
 	case "dies":
@@ -175,6 +189,45 @@ func TestDecimal(t *testing.T) {
 	for _, literal := range []string{"", "null", `"1"`, "1e", "1e99999", "1e-1001", "--1", "1.2.3", "NaN"} {
 		if got, ok := decimal(literal); ok {
 			t.Errorf("%s: %s", literal, got)
+		}
+	}
+}
+
+// What a store starts ends with it, and nobody waits for it.
+func TestNothingIsLeftRunning(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no groups of processes")
+	}
+	for _, closing := range []bool{false, true} {
+		dir := t.TempDir()
+		b := New(Options{Command: command("leaves " + filepath.Join(dir, "pid")), Location: filepath.Join(dir, "s.jsonl")})
+		s, err := b.Create(t.Context(), pistore.Info{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if closing {
+			err = s.Close()
+		}
+		_ = b.Close() // which may tell of what was left
+		if err != nil {
+			t.Errorf("close: %v", err)
+		}
+		pid, err := os.ReadFile(filepath.Join(dir, "pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A process that has ended and is nobody's child may take a moment to go.
+		gone := func() bool {
+			stat, err := os.ReadFile("/proc/" + string(pid) + "/stat")
+			return err != nil || strings.Contains(string(stat), ") Z ")
+		}
+		if _, err := os.Stat("/proc/self"); err == nil {
+			for n := 0; !gone(); n++ {
+				if n > 1000 {
+					t.Fatalf("closing %v: process %s goes on", closing, pid)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
 		}
 	}
 }

@@ -19,6 +19,9 @@ const (
 	tailBytes = 2 << 10
 	// exitGrace is how long a store has to end once its input has ended.
 	exitGrace = 10 * time.Second
+	// outputGrace is how long what a store has started may keep its output open
+	// once the store has ended.
+	outputGrace = 2 * time.Second
 )
 
 // process is a running store. Requests go one at a time.
@@ -43,7 +46,7 @@ type peer interface {
 // program is a process.
 type program struct{ *exec.Cmd }
 
-func (c program) Kill() error    { return c.Process.Kill() }
+func (c program) Kill() error    { return killGroup(c.Cmd) }
 func (c program) String() string { return c.ProcessState.String() }
 
 func start(cmd *exec.Cmd) (*process, error) {
@@ -57,6 +60,11 @@ func start(cmd *exec.Cmd) (*process, error) {
 		return nil, fmt.Errorf("pipe: start: %w", err)
 	}
 	cmd.Stderr = &p.err
+	cmd.WaitDelay = outputGrace
+	ownGroup(cmd)
+	if cmd.Cancel != nil { // it was made with a context
+		cmd.Cancel = func() error { return killGroup(cmd) }
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("pipe: start: %w", err)
 	}
@@ -129,7 +137,7 @@ func (p *process) understand(method string, line []byte) (fields, error) {
 // die ends the process and says why it is of no more use.
 func (p *process) die(method string, cause error) error {
 	_ = p.in.Close()
-	_ = p.cmd.Kill()
+	_ = p.cmd.Kill() // with whatever it has started
 	_ = p.cmd.Wait()
 	if errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) {
 		cause = errors.New("the process ended")
@@ -155,8 +163,15 @@ func (p *process) end(ctx context.Context) error {
 	defer cancel()
 	kill := context.AfterFunc(ctx, func() { _ = p.cmd.Kill() })
 	defer kill()
-	_, _ = io.Copy(io.Discard, p.out)
-	if err := p.cmd.Wait(); err != nil {
+	drained := make(chan struct{})
+	go func() { // what is still said holds nobody up; Wait closes the pipe
+		defer close(drained)
+		_, _ = io.Copy(io.Discard, p.out)
+	}()
+	err := p.cmd.Wait()
+	_ = p.cmd.Kill() // what it has left running
+	<-drained
+	if err != nil {
 		return fmt.Errorf("pipe: the store ended with %w; it said: %s", err, p.err.String())
 	}
 	return nil
