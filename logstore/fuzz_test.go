@@ -44,7 +44,11 @@ func FuzzDecodeRecord(f *testing.F) {
 // packed reports whether the payload of a record is compressed, so that a small
 // record may be a large one.
 func packed(codec *payloadCodec, data []byte) bool {
-	r := codec.readRecord(data, int(kindAt(data)))
+	kind := int(kindAt(data))
+	if kind >= len(recordSizes) {
+		return false
+	}
+	r := codec.readRecord(data, kind)
 	defer func() { _ = r.finish() }()
 	return r.flags&flagZstd != 0
 }
