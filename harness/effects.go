@@ -164,11 +164,25 @@ func (d *drive) sleep(until pistore.UnixMS) (event, bool) {
 	p := d.at
 	turn, _, _ := stageOf(p.op)
 	ctx, end := d.l.begin(d.trail.ctx, Span{Kind: SpanSleep, About: p.about(turn), WaitMS: int64(max(0, until-d.h.clock.Read()))})
-	_ = d.h.sleep(ctx, until)
+	d.sleepUntil(ctx, p.about(turn), until)
 	if ctx.Err() != nil {
 		end(SpanEnd{Status: SpanAborted})
 		return nil, d.alive()
 	}
 	end(SpanEnd{Status: SpanOK})
 	return due{}, true
+}
+
+// sleepUntil sleeps as the application does it. Where that fails, the wait is
+// not over: it goes on by a timer.
+func (d *drive) sleepUntil(ctx context.Context, about About, until pistore.UnixMS) {
+	defer d.h.handler("sleep")()
+	var err error
+	if ended := apart(func() { err = d.h.sleep(ctx, until) }); ended != nil {
+		err = ended
+	}
+	if err != nil && ctx.Err() == nil {
+		d.l.emit(HandlerError{about, "sleep", err})
+		_ = d.h.sleepReally(ctx, until)
+	}
 }

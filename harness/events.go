@@ -200,7 +200,7 @@ type (
 	// then blocks its call.
 	HandlerError struct {
 		About
-		Handler string // "provider NAME", "tool NAME", "hook NAME", "listener"
+		Handler string // "provider NAME", "tool NAME", "hook NAME", "listener", "sleep"
 		Err     error
 	}
 	// Fault: a commit failed; nothing goes on until the session is reopened.

@@ -77,7 +77,8 @@ type Options struct {
 	MaxResumes int64
 
 	// Clock, Rand and Sleep replace the system's. Sleep returns at the
-	// instant, or with the context's error when that ends before.
+	// instant, or with the context's error when that ends before; one that
+	// fails otherwise is reported, and the system's sleep takes over.
 	Clock pistore.Clock
 	Rand  io.Reader
 	Sleep func(ctx context.Context, until pistore.UnixMS) error

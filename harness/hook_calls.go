@@ -216,6 +216,9 @@ func (l *Lane) beforeRun(ctx context.Context, messages []session.Message) ([]ses
 	defer context.AfterFunc(l.h.ctx, cancel)()
 	out, _ := ask(ctx, l, About{Lane: l.name}, HookBeforeRun, l.h.hooks.BeforeRun, RunInput{l.name, messages}, func(given, returned RunInput) (RunInput, error) {
 		given.Messages = returned.Messages
+		if len(returned.Messages) == 0 {
+			return given, fmt.Errorf("%w: no message is left of the prompt", ErrInvalidMessage)
+		}
 		return given, checkInput(returned.Messages)
 	})
 	if err := l.h.sealedBy(); err != nil {
@@ -292,7 +295,7 @@ func checkView(given, returned []session.ProjectedMessage) error {
 		known[m.Message] = true
 	}
 	for i, m := range returned {
-		if _, summary := m.Message.(*session.SummaryMessage); summary || known[m.Message] {
+		if s, _ := m.Message.(*session.SummaryMessage); s != nil || known[m.Message] {
 			continue
 		}
 		if _, err := readBack(m.Message); err != nil {

@@ -466,6 +466,28 @@ func TestBeforeRunOfNoRun(t *testing.T) {
 	r.completed(r.finish())
 }
 
+// A before_run that leaves nothing of a prompt is passed over.
+func TestBeforeRunLeavesNothing(t *testing.T) {
+	var failed []harness.HandlerError
+	r := newRig(t, config{script: oneTool, options: hooked(harness.Hooks{
+		BeforeRun: []func(context.Context, harness.RunInput) (harness.RunInput, error){
+			func(_ context.Context, q harness.RunInput) (harness.RunInput, error) {
+				q.Messages = nil
+				return q, nil
+			},
+		},
+	}), onEvent: func(ev harness.Event) {
+		if ev, ok := ev.(harness.HandlerError); ok {
+			failed = append(failed, ev)
+		}
+	}})
+	r.completed(r.prompt("go"))
+	r.check(r.h.Close(r.ctx))
+	if len(failed) != 1 || !errors.Is(failed[0].Err, harness.ErrInvalidMessage) {
+		t.Errorf("reported %v", failed)
+	}
+}
+
 // After_tool is asked of calls that ran, and of no others.
 func TestAfterToolOfCallsThatRan(t *testing.T) {
 	var mu sync.Mutex

@@ -124,7 +124,7 @@ func (l *Lane) adopt(handle *Handle) {
 	}
 }
 
-// Run returns the lane's newest run, suspended ones found by restore included,
+// Handle returns the lane's newest run, suspended ones found by restore included,
 // or nil if there was none in the life of this handle.
 func (l *Lane) Handle() *Handle { return l.handle() }
 

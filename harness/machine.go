@@ -181,6 +181,9 @@ func nextOfBatch(op *operation, batch *registers.Tools, env *environment) action
 	for i, c := range batch.Calls {
 		switch c.Status {
 		case registers.CallEffectPending:
+			if name := op.batch[i].Name; !env.has(name) {
+				return suspend{SuspendMissingIdentities, "tool " + name}
+			}
 			running = append(running, i)
 		case registers.CallPlanned:
 			if planned < 0 {
@@ -228,7 +231,7 @@ func judgeCall(call session.ToolCall, index int, batch *registers.Tools, env *en
 	if !active {
 		return rejectCall{index, fmt.Sprintf("There is no tool named %q.", call.Name)}
 	}
-	if _, ok := env.tools.Lookup(call.Name); !ok {
+	if !env.has(call.Name) {
 		return suspend{SuspendMissingIdentities, "tool " + call.Name}
 	}
 	if err := env.tools.Validate(call.Name, call.Arguments); err != nil {

@@ -74,11 +74,16 @@ func (env *environment) missing(c registers.LaneConfiguration) string {
 // empty.
 func (env *environment) missingTool(c registers.LaneConfiguration) string {
 	for _, name := range c.ActiveToolNames {
-		if _, ok := env.tools.Lookup(name); !ok {
+		if !env.has(name) {
 			return "tool " + name
 		}
 	}
 	return ""
+}
+
+func (env *environment) has(tool string) bool {
+	_, ok := env.tools.Lookup(tool)
+	return ok
 }
 
 // missingModel names the model of a configuration if it is not there; a summary

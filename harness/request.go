@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 
 	"pistore"
@@ -32,13 +33,20 @@ func (h *Harness) buildRequest(projected []session.ProjectedMessage, pend *regis
 }
 
 // settledResponse checks what a provider returned. A malformed response becomes
-// an error response, which is never retried.
+// an error response, which is never retried; what it cost is kept.
 func settledResponse(resp provider.Response, req provider.Request, now pistore.UnixMS) responded {
 	ev := responded{retryable: resp.Retryable, retryAfterMS: resp.RetryAfterMS, overflow: resp.Overflow}
 	msg, problem := wellFormed(resp.Message)
 	if problem != "" {
 		ev = responded{}
 		msg = provider.Empty(req, "", session.StopError, "The provider gave a malformed response: "+problem)
+		if resp.Message != nil {
+			billed := *msg
+			billed.Usage = resp.Message.Usage
+			if stored, problem := wellFormed(&billed); problem == "" {
+				msg = stored
+			}
+		}
 	}
 	if msg.Usage == "" {
 		msg.Usage = session.ZeroUsage
@@ -100,6 +108,9 @@ func readBack(m session.Message) (stored session.Message, err error) {
 			err = fmt.Errorf("%w: %v", pistore.ErrInvalid, r)
 		}
 	}()
+	if v := reflect.ValueOf(m); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("%w: no message, but nil", pistore.ErrInvalid)
+	}
 	payload, err := pistore.CheckEntry(pistore.TypeMessage, "", session.MessagePayload(m))
 	if err != nil {
 		return nil, err

@@ -254,6 +254,17 @@ func TestMalformedResponses(t *testing.T) {
 	}
 }
 
+// What a malformed response cost is in the ledger.
+func TestMalformedResponseIsBilled(t *testing.T) {
+	r := newRig(t, config{provider: answer(provider.Response{Message: &session.AssistantMessage{
+		Content: []session.Block{nil}, StopReason: session.StopStop, Usage: `{"input": 7,"cost":{"total":0.5}}`,
+	}})})
+	r.failed(r.prompt("go"), "provider_error")
+	if rows := r.usage(); len(rows) != 1 || rows[0].Usage != `{"input":7,"cost":{"total":0.5}}` {
+		t.Errorf("the ledger holds %+v", rows)
+	}
+}
+
 // Odd responses that can be stored are taken as they would be read again.
 func TestOddResponses(t *testing.T) {
 	r := newRig(t, config{script: nil, provider: answer(provider.Response{Message: &session.AssistantMessage{

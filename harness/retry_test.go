@@ -1,8 +1,11 @@
 package harness_test
 
 import (
+	"context"
 	"fmt"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -175,6 +178,38 @@ func TestRetryWaitAcrossRestart(t *testing.T) {
 		t.Errorf("requests %+v", requests)
 	}
 	checkEnded(r, result)
+}
+
+// A sleep that fails is no sleep: the wait goes on without it.
+func TestSleepFails(t *testing.T) {
+	for name, sleep := range map[string]func(context.Context, pistore.UnixMS) error{
+		"panics":       func(context.Context, pistore.UnixMS) error { panic("out of cheese") },
+		"ends":         func(context.Context, pistore.UnixMS) error { runtime.Goexit(); return nil },
+		"has an error": func(context.Context, pistore.UnixMS) error { return context.Canceled },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var failed []harness.HandlerError
+			r := newRig(t, config{
+				script:  faux.Script{{Turns: []faux.Turn{{faux.Fail("overloaded", true), faux.Text("Done.")}}}},
+				retry:   registers.RetryPolicy{MaxAttempts: 2, BaseDelayMS: 20},
+				options: func(o *harness.Options) { o.Sleep = sleep },
+				onEvent: func(ev harness.Event) {
+					if ev, ok := ev.(harness.HandlerError); ok {
+						failed = append(failed, ev)
+					}
+				},
+			})
+			before := time.Now()
+			r.completed(r.prompt("go"))
+			if waited := time.Since(before); waited < 20*time.Millisecond {
+				t.Errorf("waited %v", waited)
+			}
+			r.check(r.h.Close(r.ctx))
+			if len(failed) != 1 || failed[0].Handler != "sleep" {
+				t.Errorf("reported %v", failed)
+			}
+		})
+	}
 }
 
 // resumes is one more in the first commit of each Resume, and 0 in every other.

@@ -134,10 +134,11 @@ func recoverRequest(p *position, pend *registers.AssistantPending, m mint, c *ch
 }
 
 // replayable: a call runs again only if it was captured as safe and its tool
-// still says so.
+// still says so. Until that tool is there, nobody can tell: the call stays in
+// flight.
 func replayable(call registers.Call, name string, env *environment) bool {
 	t, ok := env.tools.Lookup(name)
-	return call.Replay == registers.ReplaySafe && ok && t.Replay == registers.ReplaySafe
+	return call.Replay == registers.ReplaySafe && (!ok || t.Replay == registers.ReplaySafe)
 }
 
 // interrupted is the result of a call whose outcome nobody knows, with what its

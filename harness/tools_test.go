@@ -346,20 +346,28 @@ func TestRerunOfASafeCall(t *testing.T) {
 		t.Errorf("the key is %s, the result %s", key, again.outcomeOf("safe"))
 	}
 
-	// A tool that is no longer safe, or no longer there, does not run again.
+	// A tool that is no longer safe does not run again; the call of one that is
+	// not there waits for it.
 	for name, now := range map[string]tool.Tool{"unsafe now": fixed("safe", tool.Text("did"), nil), "gone": fixed("another", tool.Text("did"), nil)} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, config{script: script, extra: []tool.Tool{now}, rows: first.rows(), seed: 2, active: []string{}})
 			_, err := r.lane.Resume(r.ctx)
 			r.check(err)
 			result := r.finish()
-			if name == "gone" { // the answer to the results needs the tools of the lane
+			if name == "gone" {
 				if result.Suspended == nil || result.Suspended.Reason != harness.SuspendMissingIdentities || result.Suspended.Detail != "tool safe" {
 					t.Fatalf("the run came to %s", describe(result))
 				}
-			} else {
-				r.completed(result)
+				back := newRig(t, config{script: script, extra: []tool.Tool{safe}, rows: r.rows(), seed: 3})
+				_, err := back.lane.Resume(back.ctx)
+				back.check(err)
+				back.completed(back.finish())
+				if n := len(runs); n != 3 || runs[2] != runs[0] {
+					t.Errorf("ran as %+v", runs)
+				}
+				return
 			}
+			r.completed(result)
 			if got := r.transcript(); !slices.Contains(got, "result of safe: interrupted") {
 				t.Errorf("transcript %q", got)
 			}
