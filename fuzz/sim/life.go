@@ -164,9 +164,12 @@ func (l *life) stepped() {
 	}
 }
 
-// restTime is a guard against a lane that never comes to rest, which takes no time
-// otherwise.
-const restTime = 30 * time.Second
+// A lane that never comes to rest is told from a machine that stands still by
+// asking again: so long, so often.
+const (
+	restTime = 3 * time.Second
+	restAsks = 20
+)
 
 // waiting returns a context that ends when what is released next hangs.
 func (l *life) waiting() (context.Context, context.CancelFunc) {
@@ -179,24 +182,34 @@ func (l *life) waiting() (context.Context, context.CancelFunc) {
 
 // step releases an effect and waits until the lane is at rest, or hangs.
 func (l *life) step(name string, id int64) {
-	ctx, done := l.waiting()
-	defer done()
-	l.move(name)
-	_, err := l.lanes[name].StepEffect(ctx, id)
-	l.judgeWait(name, err)
+	l.await(name, func(ctx context.Context) error {
+		_, err := l.lanes[name].StepEffect(ctx, id)
+		return err
+	})
 }
 
 // settle waits until the lane is at rest, or hangs.
-func (l *life) settle(name string) {
-	ctx, done := l.waiting()
-	defer done()
+func (l *life) settle(name string) { l.await(name, l.lanes[name].Settle) }
+
+// await makes a call that ends when the lane is at rest, or hangs.
+func (l *life) await(name string, call func(context.Context) error) {
 	l.move(name)
-	l.judgeWait(name, l.lanes[name].Settle(ctx))
+	for range restAsks {
+		ctx, done := l.waiting()
+		err := call(ctx)
+		done()
+		if !errors.Is(err, context.DeadlineExceeded) || l.isHung(name) {
+			l.judgeWait(name, err)
+			return
+		}
+		call = l.lanes[name].Settle
+	}
+	l.s.find("drive", "lane %s does not come to rest", name)
 }
 
 func (l *life) judgeWait(name string, err error) {
 	switch {
-	case err == nil, errors.Is(err, context.Canceled) && l.isHung(name), l.guard.failing() != nil:
+	case err == nil, l.isHung(name), l.guard.failing() != nil:
 	default:
 		l.s.find("drive", "lane %s does not come to rest: %v", name, err)
 	}
