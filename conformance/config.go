@@ -72,6 +72,14 @@ const (
 	NoErrorDetails Capability = "error details"    // errors match their sentinels and say no more to programs
 )
 
+// Capabilities returns every capability that can be declared absent.
+func Capabilities() []Capability {
+	return []Capability{
+		NoReadOnly, NoOwnership, NoReopen, NoLoad, NoRewrite, NoDelete, NoList, NoExport, NoLarge,
+		NoSessions, NoGeneration, NoErrorDetails,
+	}
+}
+
 // complete checks the config and fills in defaults. It panics on misuse.
 func (c Config) complete() Config {
 	if c.Open == nil {
@@ -89,6 +97,11 @@ func (c Config) complete() Config {
 	for _, id := range c.Only {
 		if !slices.ContainsFunc(rows(), func(r row) bool { return r.id == id }) {
 			panic(fmt.Sprintf("conformance: Config.Only names %q, which is no row", id))
+		}
+	}
+	for _, capability := range c.Lacks {
+		if !slices.Contains(Capabilities(), capability) {
+			panic(fmt.Sprintf("conformance: Config.Lacks names %q, which is no capability", capability))
 		}
 	}
 	return c

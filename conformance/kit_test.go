@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -142,6 +143,43 @@ func TestPanicFailsTheRow(t *testing.T) {
 	}
 }
 
+// A call that ends the goroutine is no call that succeeds.
+func TestGoexitFailsTheRow(t *testing.T) {
+	cfg := inMemory()
+	sound := cfg.Open
+	cfg.Open = func(dir string) (pistore.Backend, error) {
+		b, err := sound(dir)
+		return leaving{b}, err
+	}
+	cfg.Only = []string{"TX-01", "CON-02"}
+	for _, r := range Check(cfg).Results {
+		if r.Outcome != Fail || !strings.Contains(r.Why, "runtime.Goexit") || !strings.Contains(r.Why, adviceOnPanic) {
+			t.Errorf("a backend that ends its callers: %s", r)
+		}
+	}
+}
+
+type leaving struct{ pistore.Backend }
+
+func (b leaving) Create(ctx context.Context, info pistore.Info) (pistore.Storage, error) {
+	st, err := b.Backend.Create(ctx, info)
+	return leavingSession{st}, err
+}
+
+type leavingSession struct{ pistore.Storage }
+
+func (leavingSession) Commit(context.Context, pistore.Tx) (pistore.Receipt, error) {
+	runtime.Goexit()
+	return pistore.Receipt{}, nil
+}
+
+func TestRunPattern(t *testing.T) {
+	got := RunPattern("TestStore/it's (new)/a|b", "TX-01")
+	if want := `'^TestStore$/^it'\''s \(new\)$/^a\|b$/^TX-01$'`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestReportIsForMachines(t *testing.T) {
 	cfg := inMemory()
 	cfg.Only = []string{"TX-01", "OWN-04"}
@@ -159,7 +197,9 @@ func TestReportIsForMachines(t *testing.T) {
 func TestMisusePanics(t *testing.T) {
 	unknown := inMemory()
 	unknown.Only = []string{"TX-99"}
-	for name, cfg := range map[string]Config{"no Open": {}, "an unknown row": unknown} {
+	lacking := inMemory()
+	lacking.Lacks = []Capability{"rewriting"}
+	for name, cfg := range map[string]Config{"no Open": {}, "an unknown row": unknown, "an unknown capability": lacking} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
 				if r := recover(); r == nil || !strings.HasPrefix(fmt.Sprint(r), "conformance: ") {

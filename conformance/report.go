@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,17 @@ func (r Replay) String() string {
 		s += fmt.Sprintf(" reopen-every=%d", r.ReopenEvery)
 	}
 	return s
+}
+
+// RunPattern returns what go test takes behind -run to run one test: each name
+// taken literally, all of it quoted for a shell. The first name may be that of a
+// nested test.
+func RunPattern(names ...string) string {
+	parts := strings.Split(strings.Join(names, "/"), "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	return "'" + strings.ReplaceAll(strings.Join(parts, "/"), "'", `'\''`) + "'"
 }
 
 // ReplayVariable names the environment variable that makes [Run] run one row as a

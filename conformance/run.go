@@ -1,12 +1,12 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -70,7 +70,7 @@ func Run(t *testing.T, cfg Config) {
 	}
 	cfg = cfg.complete()
 	report := newReport(cfg)
-	name := strings.ReplaceAll(t.Name(), "/", "$/^")
+	name := t.Name()
 	for _, g := range groups() {
 		for _, r := range g.rows {
 			if !cfg.selects(r.id) {
@@ -82,8 +82,8 @@ func Run(t *testing.T, cfg Config) {
 				cfg.tell(result)
 				switch result.Outcome {
 				case Fail:
-					t.Errorf("%s\n%s\nreplay: %s='%s' go test -count=1 -run '^%s$/^%s$' .",
-						r.title, result.Why, ReplayVariable, result.Replay, name, result.Replay.Row)
+					t.Errorf("%s\n%s\nreplay: %s='%s' go test -count=1 -run %s .",
+						r.title, result.Why, ReplayVariable, result.Replay, RunPattern(name, result.Replay.Row))
 				case Skip:
 					t.Skip(r.title + ": " + result.Why)
 				}
@@ -144,7 +144,11 @@ func runRow(cfg Config, groupName string, r row) Result {
 	}
 	p := &probe{cfg: cfg, ctx: context.Background()}
 	done := make(chan verdict, 1)
-	go func() { done <- p.run(r.check) }()
+	go func() {
+		v := verdict{outcome: Fail, why: goexit, advice: adviceOnPanic}
+		defer func() { done <- v }()
+		v = p.run(r.check)
+	}()
 	v := p.await(done)
 	result.Outcome, result.Why, result.Replay = v.outcome, v.why, v.replay
 	result.Checks, result.Commits = p.checks.Load(), p.commits.Load()
@@ -152,7 +156,7 @@ func runRow(cfg Config, groupName string, r row) Result {
 		result.Outcome, result.Why = Fail, "the row compared nothing"
 	}
 	if result.Outcome == Fail {
-		result.Why += "\nwhat to do: " + r.advice
+		result.Why += "\nwhat to do: " + cmp.Or(v.advice, r.advice)
 		if result.Replay == nil {
 			result.Replay = &Replay{Row: r.id, Seed: cfg.Seed, ReopenEvery: cfg.ReopenEvery}
 		}
@@ -165,6 +169,7 @@ type verdict struct {
 	outcome Outcome
 	why     string
 	replay  *Replay // nil: the row from the seed that it had
+	advice  string  // empty: that of the row
 }
 
 func (p *probe) run(check func(*probe)) (v verdict) {
@@ -174,7 +179,7 @@ func (p *probe) run(check func(*probe)) (v verdict) {
 		case verdict:
 			v = r
 		default:
-			v = verdict{outcome: Fail, why: fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}
+			v = verdict{outcome: Fail, why: fmt.Sprintf("panic: %v\n%s", r, debug.Stack()), advice: adviceOnPanic}
 		}
 	}()
 	defer p.cleanUp()

@@ -129,12 +129,25 @@ func (c Config) complete() Config {
 	if c.Levels == nil {
 		c.Levels = []pistore.Durability{pistore.Process, pistore.Power}
 	}
+	if len(c.Levels) == 0 {
+		panic("crash: Config.Levels is empty, and no row would run; nil means both levels")
+	}
+	for _, level := range c.Levels {
+		if _, err := pistore.ParseDurability(level.String()); err != nil {
+			panic(fmt.Sprintf("crash: Config.Levels names %v, which is no level", level))
+		}
+	}
 	for c.Seed == 0 {
 		c.Seed = rand.Uint64()
 	}
 	for _, id := range c.Only {
 		if !slices.Contains(RowIDs(), id) {
 			panic(fmt.Sprintf("crash: Config.Only names %q, which is no row", id))
+		}
+	}
+	for _, capability := range c.Lacks {
+		if !slices.Contains(conformance.Capabilities(), capability) {
+			panic(fmt.Sprintf("crash: Config.Lacks names %q, which is no capability", capability))
 		}
 	}
 	return c

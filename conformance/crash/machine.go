@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 
 	"pistore"
 	"pistore/conformance"
@@ -130,14 +129,18 @@ func (p *probe) goOn(m *machine, k *known) {
 
 // atOnce runs a thing for each of several sessions at the same time.
 func (d *driver) atOnce(sessions int, what func(d *driver, i int) error) error {
-	errs := make([]error, sessions)
-	var group sync.WaitGroup
+	var ended []<-chan error
 	for i := range sessions {
 		own := newDriver(d.ctx, d.b, d.chain, d.hear)
-		group.Go(func() {
-			errs[i] = what(own, i)
-		})
+		ended = append(ended, apart(func() error { return what(own, i) }))
 	}
-	group.Wait()
-	return errors.Join(errs...)
+	var errs []error
+	for _, end := range ended {
+		errs = append(errs, <-end)
+	}
+	err := errors.Join(errs...)
+	if errors.Is(err, errBroken) {
+		panic(verdict{outcome: conformance.Fail, why: err.Error(), advice: adviceOnPanic})
+	}
+	return err
 }

@@ -120,7 +120,7 @@ func (c Config) replay(id string, level pistore.Durability, test string) string 
 	if test == "" {
 		return fmt.Sprintf("again with crash.Config{Seed: %d, Only: %q, Levels: %v}", c.Seed, id, level)
 	}
-	run := fmt.Sprintf("go test -run '^%s$/^%s$/^%s$'", strings.ReplaceAll(test, "/", "$/^"), id, level)
+	run := "go test -count=1 -run " + conformance.RunPattern(test, id, level.String())
 	if !c.flags {
 		return fmt.Sprintf("again with %s and crash.Config{Seed: %d}", run, c.Seed)
 	}

@@ -18,7 +18,8 @@ func faultRows() []row {
 			check:  func(p *probe) { p.failStory(commitStory()) }},
 		{id: "FLT-02", title: "the same with several sessions at once",
 			advice: "who shares a sync shares its failure; nobody may be left waiting",
-			check:  func(p *probe) { p.failStory(crowdStory(p.cfg.Sessions)) }},
+			needs:  []conformance.Capability{conformance.NoSessions},
+			check:  func(p *probe) { p.failStory(p.crowd()) }},
 		{id: "FLT-03", title: "any call that fails while the store is opened or closed gives an error with its cause, keeps no lock and loses nothing",
 			advice: "give up what was taken when opening fails; do not take a file that cannot be read for one that is empty, or damaged",
 			check:  func(p *probe) { p.failStory(reopenStory()) }},
@@ -171,8 +172,12 @@ func (p *probe) failCall(m *machine, k *known, s story, how failing, which func(
 // try runs a check that may end the row, and returns why instead.
 func (p *probe) try(check func()) (err error) {
 	defer func() {
-		if v, ok := recover().(verdict); ok {
-			err = errors.New(v.why)
+		switch r := recover().(type) {
+		case nil:
+		case verdict:
+			err = errors.New(r.why)
+		default:
+			panic(panicked(r))
 		}
 	}()
 	check()

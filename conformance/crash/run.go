@@ -1,12 +1,12 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
-	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -153,14 +153,15 @@ type probe struct {
 type verdict struct {
 	outcome conformance.Outcome
 	why     string
+	advice  string // empty: that of the row
 }
 
 func (p *probe) failf(format string, args ...any) {
-	panic(verdict{conformance.Fail, fmt.Sprintf(format, args...)})
+	panic(verdict{outcome: conformance.Fail, why: fmt.Sprintf(format, args...)})
 }
 
 func (p *probe) skipf(format string, args ...any) {
-	panic(verdict{conformance.Skip, fmt.Sprintf(format, args...)})
+	panic(verdict{outcome: conformance.Skip, why: fmt.Sprintf(format, args...)})
 }
 
 // hangGuard is how long a row may make no progress at all before it counts as
@@ -183,7 +184,11 @@ func runRow(cfg Config, g group, r row, level pistore.Durability) Result {
 	fmt.Fprint(seed, r.id, level)
 	p := &probe{cfg: cfg, level: level, ctx: context.Background(), rng: rand.New(rand.NewPCG(cfg.Seed, seed.Sum64()))}
 	done, began := make(chan verdict, 1), time.Now()
-	go func() { done <- p.run(r.check) }()
+	go func() {
+		v := verdict{conformance.Fail, "the store ended its caller's goroutine: runtime.Goexit was called", adviceOnPanic}
+		defer func() { done <- v }()
+		v = p.run(r.check)
+	}()
 	v := p.await(done)
 	result.MS = time.Since(began).Milliseconds()
 	result.Outcome, result.Why, result.Depth = v.outcome, v.why, p.depth()
@@ -191,7 +196,7 @@ func runRow(cfg Config, g group, r row, level pistore.Durability) Result {
 		result.Outcome, result.Why = conformance.Fail, "the row looked at nothing"
 	}
 	if result.Outcome == conformance.Fail {
-		result.Why += "\nwhat to look at: " + r.advice
+		result.Why += "\nwhat to look at: " + cmp.Or(v.advice, r.advice)
 	}
 	return result
 }
@@ -203,7 +208,7 @@ func (p *probe) run(check func(*probe)) (v verdict) {
 		case verdict:
 			v = r
 		default:
-			v = verdict{conformance.Fail, fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}
+			v = panicked(r)
 		}
 	}()
 	check(p)
@@ -222,7 +227,7 @@ func (p *probe) await(done <-chan verdict) verdict {
 		case <-tick.C:
 			progress := p.ticks.Load() + p.opens.Load()
 			if progress == last {
-				return verdict{conformance.Fail, fmt.Sprintf("no progress for %v: a call does not return", hangGuard)}
+				return verdict{outcome: conformance.Fail, why: fmt.Sprintf("no progress for %v: a call does not return", hangGuard)}
 			}
 			last = progress
 		}

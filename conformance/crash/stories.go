@@ -18,10 +18,13 @@ func commitStory() story {
 	}}
 }
 
-// crowdStory commits to several sessions at once.
-func crowdStory(sessions int) story {
+// crowd is a story of commits to several sessions at once.
+func (p *probe) crowd() story {
+	if p.cfg.Sessions < 2 {
+		p.skipf("Config.Sessions is %d: there are no several sessions at once", p.cfg.Sessions)
+	}
 	return story{act: func(d *driver) error {
-		return d.atOnce(sessions, func(d *driver, i int) error {
+		return d.atOnce(p.cfg.Sessions, func(d *driver, i int) error {
 			err := d.create(i)
 			if err == nil {
 				err = d.commit(i, 8)

@@ -63,10 +63,12 @@ func startChild(cfg Config, o orders, to listener) (*victim, error) {
 		return nil, err
 	}
 	said := make(chan error, 1)
+	heard := false // until said
 	go func() {
 		var err error
 		for scan := bufio.NewScanner(out); scan.Scan() && err == nil; {
 			err = hear(scan.Text(), to)
+			heard = heard || err == nil
 		}
 		if err != nil {
 			_ = cmd.Process.Kill()
@@ -81,6 +83,9 @@ func startChild(cfg Config, o orders, to listener) (*victim, error) {
 			_ = cmd.Wait() // of a killed process
 			if err == nil && cmd.ProcessState.Exited() {
 				err = fmt.Errorf("it ended by itself (%v) and said: %s", cmd.ProcessState, words)
+				if !heard {
+					err = fmt.Errorf("%w\nbefore that it made no call: %s", err, callChild)
+				}
 			}
 			return err
 		},
@@ -95,8 +100,7 @@ func (p *probe) serve(o orders, to listener) (*victim, error) {
 	}
 	var dead atomic.Bool
 	var killed error
-	ended := make(chan error, 1)
-	go func() { ended <- o.work(context.Background(), served.Backend, to) }()
+	ended := apart(func() error { return o.work(context.Background(), served.Backend, to) })
 	return &victim{
 		started: time.Now(),
 		kill: func() {
