@@ -128,7 +128,7 @@ func readMutants() []mutant {
 				q.Limit = max(q.Limit, 0)
 				return drain(s.Storage.ScanEntries(c, q))
 			}}},
-		{name: "returns a repeated id twice", rows: []string{"QRY-26", "CON-05"}, model: true,
+		{name: "returns a repeated id twice", rows: []string{"QRY-26"}, races: []string{"CON-05"}, model: true,
 			defect: defect{entries: func(s *broken, c ctx, ids []pistore.ID) ([]pistore.Entry, error) {
 				var all []pistore.Entry
 				for _, id := range ids {
