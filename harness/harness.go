@@ -62,7 +62,8 @@ type Options struct {
 	Drive Drive
 	// OnEvent is called with every event, one at a time for each lane. It must
 	// return soon; a panic in it is reported and goes no further. It may call
-	// back into the lane. What waits for it waits for ever if it does not
+	// back into the lane. The public call that an event comes from returns behind
+	// it, whatever its context, unless somebody delivers already. What waits for it waits for ever if it does not
 	// return: [Harness.Close] without a deadline, and in manual drive Step and
 	// Settle of its lane, are not to be called from it.
 	OnEvent func(Event)
@@ -122,6 +123,9 @@ type Harness struct {
 func New(storage pistore.Storage, o Options) (*Harness, error) {
 	if storage == nil {
 		return nil, fmt.Errorf("harness: %w: no storage", pistore.ErrInvalid)
+	}
+	if o.Drive != Automatic && o.Drive != Manual {
+		return nil, fmt.Errorf("harness: %w: there is no drive %d", pistore.ErrInvalid, o.Drive)
 	}
 	env, err := newEnvironment(o)
 	if err != nil {

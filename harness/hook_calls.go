@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"pistore"
@@ -30,6 +31,19 @@ func (h *Hooks) has(name HookName) bool {
 	default:
 		panic("harness: the machine does not ask hook " + string(name))
 	}
+}
+
+// check refuses functions that are none.
+func (h Hooks) check() error {
+	hooks := reflect.ValueOf(h)
+	for i := range hooks.NumField() {
+		for j := range hooks.Field(i).Len() {
+			if hooks.Field(i).Index(j).IsNil() {
+				return fmt.Errorf("%w: function %d of the hook %s is nil", pistore.ErrInvalid, j, hooks.Type().Field(i).Name)
+			}
+		}
+	}
+	return nil
 }
 
 // own returns a copy whose slices are the harness's own.

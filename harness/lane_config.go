@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"pistore"
 	"pistore/registers"
@@ -73,44 +74,37 @@ func (l *Lane) Configuration() registers.LaneConfiguration {
 	return owned(l.position().configuration(l.h.env()))
 }
 
-// SetConfiguration overwrites the lane's configuration. A step that has
-// started keeps the one it captured. Errors: ErrMissingIdentities.
+// SetConfiguration overwrites the lane's configuration; what is left out means
+// what it means in Options. A step that has started keeps the one it captured.
+// Errors: ErrMissingIdentities, pistore.ErrInvalid.
 func (l *Lane) SetConfiguration(ctx context.Context, c registers.LaneConfiguration) error {
-	c = owned(c)
-	return l.configure(ctx, func(old *registers.LaneConfiguration, env *environment) string {
-		*old = c
-		return env.missing(c)
-	})
+	c.ActiveToolNames = slices.Clone(c.ActiveToolNames)
+	return l.configure(ctx, (*environment).missing, func(old *registers.LaneConfiguration) { *old = c })
 }
 
 // SetModel sets the model alone, as SetConfiguration sets everything.
 func (l *Lane) SetModel(ctx context.Context, m registers.ModelRef) error {
-	return l.configure(ctx, func(c *registers.LaneConfiguration, env *environment) string {
-		c.Model = m
-		return env.missingModel(*c)
-	})
+	return l.configure(ctx, (*environment).missingModel, func(c *registers.LaneConfiguration) { c.Model = m })
 }
 
 // SetThinkingLevel sets the thinking level alone; the model need not be there.
 func (l *Lane) SetThinkingLevel(ctx context.Context, level string) error {
-	return l.configure(ctx, func(c *registers.LaneConfiguration, _ *environment) string {
-		c.ThinkingLevel = level
-		return ""
-	})
+	none := func(*environment, registers.LaneConfiguration) string { return "" }
+	return l.configure(ctx, none, func(c *registers.LaneConfiguration) { c.ThinkingLevel = level })
 }
 
-// SetActiveTools sets the active tools alone; the model need not be there.
+// SetActiveTools sets the active tools alone, nil for all; the model need not be
+// there.
 func (l *Lane) SetActiveTools(ctx context.Context, names []string) error {
-	names = append([]string{}, names...)
-	return l.configure(ctx, func(c *registers.LaneConfiguration, env *environment) string {
-		c.ActiveToolNames = names
-		return env.missingTool(*c)
-	})
+	names = slices.Clone(names)
+	return l.configure(ctx, (*environment).missingTool, func(c *registers.LaneConfiguration) { c.ActiveToolNames = names })
 }
 
 // configure commits a change of the lane's configuration, unless it names what
 // is not there.
-func (l *Lane) configure(ctx context.Context, set func(*registers.LaneConfiguration, *environment) (missing string)) error {
+func (l *Lane) configure(
+	ctx context.Context, missing func(*environment, registers.LaneConfiguration) string, set func(*registers.LaneConfiguration),
+) error {
 	if err := l.take(ctx); err != nil {
 		return err
 	}
@@ -118,7 +112,12 @@ func (l *Lane) configure(ctx context.Context, set func(*registers.LaneConfigurat
 	_, err := l.decide(ctx, func(p *position, _ mint, c *change) (*position, error) {
 		env := l.h.env()
 		config := owned(p.configuration(env))
-		if name := set(&config, env); name != "" {
+		set(&config)
+		config, err := env.complete(config)
+		if err != nil {
+			return nil, err
+		}
+		if name := missing(env, config); name != "" {
 			return nil, fmt.Errorf("%w: %s", ErrMissingIdentities, name)
 		}
 		c.moved, c.configured = true, true

@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"pistore"
 	"pistore/harness"
+	"pistore/provider"
 	"pistore/provider/faux"
 	"pistore/registers"
 )
@@ -124,6 +126,44 @@ func TestSetters(t *testing.T) {
 	again := newRig(t, config{script: echo, rows: r.rows(), seed: 1})
 	if diff := cmp.Diff(want, again.lane.Configuration()); diff != "" {
 		t.Errorf("configuration behind a restart: %s", diff)
+	}
+}
+
+// What is left out of a configuration means the same to New and to a setter, and
+// so does what is wrong with one.
+func TestConfigurationsAreCompleted(t *testing.T) {
+	r := newRig(t, config{script: echo})
+	want := r.lane.Configuration()
+	r.check(r.lane.SetActiveTools(r.ctx, []string{}))
+	r.check(r.lane.SetActiveTools(r.ctx, nil))
+	r.check(r.lane.SetThinkingLevel(r.ctx, "\xff"))
+	if got := r.lane.Configuration().ThinkingLevel; got != "\uFFFD" {
+		t.Errorf("the thinking level is %q", got)
+	}
+	r.check(r.lane.SetThinkingLevel(r.ctx, ""))
+	if diff := cmp.Diff(want, r.lane.Configuration()); diff != "" {
+		t.Errorf("parts: %s", diff)
+	}
+	r.check(r.lane.SetConfiguration(r.ctx, registers.LaneConfiguration{Model: want.Model}))
+	if diff := cmp.Diff(want, r.lane.Configuration()); diff != "" {
+		t.Errorf("whole: %s", diff)
+	}
+	twice := []string{"lookup", "lookup"}
+	if err := r.lane.SetActiveTools(r.ctx, twice); !errors.Is(err, pistore.ErrInvalid) {
+		t.Errorf("a tool named twice: %v", err)
+	}
+	for what, o := range map[string]harness.Options{
+		"a tool named twice": {Configuration: registers.LaneConfiguration{ActiveToolNames: twice}},
+		"a drive":            {Drive: 7},
+		"a provider":         {Providers: provider.Set{"none": nil}},
+		"a nil pointer":      {Providers: provider.Set{"faux": (*faux.Provider)(nil)}},
+		"a hook": {Hooks: harness.Hooks{
+			BeforeRequest: []func(context.Context, harness.RequestPlan) (harness.RequestPlan, error){nil},
+		}},
+	} {
+		if _, err := harness.New(r.store, o); !errors.Is(err, pistore.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

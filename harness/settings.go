@@ -3,6 +3,8 @@ package harness
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"pistore"
 	"pistore/registers"
@@ -107,6 +109,14 @@ func (h *Harness) giveSettings() {
 // newEnvironment fills in the defaults and checks what can be checked.
 func newEnvironment(o Options) (*environment, error) {
 	env := &environment{providers: o.Providers, tools: o.Tools, projectors: o.Projectors, hooks: o.Hooks.own()}
+	for name, p := range o.Providers {
+		if v := reflect.ValueOf(p); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+			return nil, fmt.Errorf("%w: provider %.80q is nil", pistore.ErrInvalid, name)
+		}
+	}
+	if err := o.Hooks.check(); err != nil {
+		return nil, err
+	}
 	if o.SystemPrompt != "" {
 		env.system = session.TextContent(o.SystemPrompt)
 	}
@@ -139,11 +149,8 @@ func (env *environment) set(s Settings) error {
 	default:
 		return fmt.Errorf("%w: tool execution %q", pistore.ErrInvalid, s.ToolExecution)
 	}
-	if s.Configuration.ActiveToolNames == nil {
-		s.Configuration.ActiveToolNames = env.tools.Names()
-	}
-	if env.seed = owned(s.Configuration); env.seed.ThinkingLevel == "" {
-		env.seed.ThinkingLevel = "off"
+	if env.seed, err = env.complete(s.Configuration); err != nil {
+		return err
 	}
 	if env.retryPolicy = s.RetryPolicy; env.retryPolicy == (registers.RetryPolicy{}) {
 		env.retryPolicy = registers.RetryPolicy{MaxAttempts: 4, BaseDelayMS: 2000}
@@ -167,6 +174,24 @@ func (env *environment) setStreamOptions(given pistore.JSON) error {
 	}
 	env.streamOptions = options
 	return nil
+}
+
+// complete returns a configuration with what was left out filled in, and its
+// words as the store gives them back. The slice is the caller's.
+func (env *environment) complete(c registers.LaneConfiguration) (registers.LaneConfiguration, error) {
+	if c.ActiveToolNames == nil {
+		c.ActiveToolNames = env.tools.Names()
+	}
+	if c = owned(c); c.ThinkingLevel == "" {
+		c.ThinkingLevel = "off"
+	}
+	c.ThinkingLevel = storedText(c.ThinkingLevel)
+	for i, name := range c.ActiveToolNames {
+		if slices.Contains(c.ActiveToolNames[:i], name) {
+			return c, fmt.Errorf("%w: tool %.80q is named twice among the active ones", pistore.ErrInvalid, name)
+		}
+	}
+	return c, nil
 }
 
 // owned returns a configuration whose slice is the caller's.
