@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -49,6 +50,13 @@ func (c *payloadCodec) readRecord(data []byte, kind int) *recordReader {
 		r.fault("flags %#x on a record of kind %d", r.flags, kind)
 	}
 	r.rawSize = int(r.upTo(maxRawSize))
+	switch kind {
+	case kindEntry, kindUsage, kindRegister:
+	default:
+		if r.rawSize != 0 {
+			r.fault("a payload size on a record of kind %d, which has none", kind)
+		}
+	}
 	return r
 }
 
@@ -81,7 +89,26 @@ func (r *recordReader) uint() uint64 {
 		r.fault("integer cut short")
 		return 0
 	}
+	if code != shortestUint(n) {
+		r.fault("integer %d is longer than it needs to be", n)
+	}
 	return n
+}
+
+// shortestUint returns the code of the one form in which an integer is written.
+func shortestUint(n uint64) byte {
+	switch {
+	case n <= uint64(msgpcode.PosFixedNumHigh):
+		return byte(n)
+	case n <= math.MaxUint8:
+		return msgpcode.Uint8
+	case n <= math.MaxUint16:
+		return msgpcode.Uint16
+	case n <= math.MaxUint32:
+		return msgpcode.Uint32
+	default:
+		return msgpcode.Uint64
+	}
 }
 
 // upTo reads an integer of at most limit.

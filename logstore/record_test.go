@@ -196,3 +196,17 @@ func TestKeyOrder(t *testing.T) {
 		}
 	}
 }
+
+// A record has one form: integers as short as they can be, and no size of a
+// payload that it does not have.
+func TestOneFormOfRecord(t *testing.T) {
+	codec := testCodec(t)
+	for name, data := range map[string]string{
+		"a long integer":         "\x95\x01\x08\x00\x00\xcd\x00\x2c",
+		"a size without payload": "\x95\x01\x08\x00\x01\xcd\x01\x00",
+	} {
+		if _, err := decodeAny(codec, []byte(data)); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
