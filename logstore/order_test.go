@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -162,5 +163,44 @@ func TestProcessLevelLeavesLogSyncsOut(t *testing.T) {
 		if syncs == 0 {
 			t.Errorf("%v: the log was closed unsynced", level)
 		}
+	}
+}
+
+// TestOrderAtMarker checks that one sync of the folder never has to keep two
+// names of which the second is no use without the first: a file is there for good
+// before the marker that names it is made, and that before the old one is removed.
+func TestOrderAtMarker(t *testing.T) {
+	dir := t.TempDir()
+	unsynced := map[string]bool{} // names that were made since the folder was synced
+	made, removed := 0, 0
+	hook := func(op fsOp) error {
+		marker := strings.HasPrefix(op.name, "marker.")
+		switch {
+		case op.kind == "dir" && op.what == "sync":
+			clear(unsynced)
+		case op.what == "create" && marker:
+			made++
+			if len(unsynced) > 0 {
+				t.Errorf("%s is made, and not synced are %v", op.name, unsynced)
+			}
+		case op.what == "remove" && marker:
+			removed++
+			if len(unsynced) > 0 {
+				t.Errorf("%s is removed, and not synced are %v", op.name, unsynced)
+			}
+		}
+		if op.what == "create" && (marker || op.kind == "manifest") {
+			unsynced[op.name] = true
+		}
+		return nil
+	}
+	for range 3 {
+		s := openStoreT(t, dir, Options{fs: hookFS{FS: vfs.Default, hook: hook}})
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made < 3 || removed < 2 {
+		t.Errorf("%d markers were made, %d removed: too few to tell", made, removed)
 	}
 }

@@ -92,7 +92,7 @@ func (f *engineFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 	if f.dead() {
 		return f.createInMemory(name, category)
 	}
-	err := f.beforeMarker(name)
+	err := f.syncForMarker(name)
 	var file vfs.File
 	if err == nil {
 		file, err = f.base.Create(name, category)
@@ -104,10 +104,11 @@ func (f *engineFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 	return f.newFile(file, name), nil
 }
 
-// beforeMarker syncs the folder before a marker is made in it. A marker says all
-// that it says by its name, and that may outlive a power cut which takes the name
-// of the file that it points to, if one sync is to keep both.
-func (f *engineFS) beforeMarker(name string) error {
+// syncForMarker syncs the folder before a marker is made in it, and before one is
+// removed. A marker says all that it says by its name. If one sync is to keep
+// several names, a power cut may keep the new marker's and take that of the file
+// that it points to, or take the names of the new marker and of the old one.
+func (f *engineFS) syncForMarker(name string) error {
 	if !strings.HasPrefix(f.base.PathBase(name), "marker.") {
 		return nil
 	}
@@ -195,8 +196,12 @@ func (f *engineFS) Remove(name string) error {
 	if !f.ours(name) {
 		return f.base.Remove(name)
 	}
-	return f.change("remove "+name, func() error { return f.base.Remove(name) },
-		func() error { return f.mem.Remove(name) })
+	return f.change("remove "+name, func() error {
+		if err := f.syncForMarker(name); err != nil {
+			return err
+		}
+		return f.base.Remove(name)
+	}, func() error { return f.mem.Remove(name) })
 }
 
 // RemoveAll implements vfs.FS.
