@@ -3,12 +3,14 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"pistore"
 )
@@ -140,6 +142,44 @@ func TestPanicFailsTheRow(t *testing.T) {
 	report := Check(cfg)
 	if report.Failed != 2 || !strings.Contains(report.Results[0].Why, "out of order") {
 		t.Errorf("a backend that panics: %s", report)
+	}
+}
+
+// Of a store that hangs there is a verdict, and what it leaves undone is said.
+func TestHangingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		cfg := inMemory()
+		sound := cfg.Open
+		cfg.Open = func(dir string) (pistore.Backend, error) {
+			<-release
+			return sound(dir)
+		}
+		cfg.Only = []string{"TX-01", "TX-02", "TX-03", "MOD-01"}
+		report := Check(cfg)
+		close(release)
+		synctest.Wait()
+		if report.Failed != 2 || report.Skipped != 2 || !strings.Contains(report.Results[0].Why, "does not return") ||
+			!strings.Contains(report.Results[3].Why, "hangs in TX-01 and TX-02") {
+			t.Errorf("%s", report)
+		}
+	})
+}
+
+// A sequence without an end, and calls that give nothing, fail the row.
+func TestNothingAndNoEnd(t *testing.T) {
+	endless := func(yield func(pistore.Entry, error) bool) {
+		for yield(pistore.Entry{}, nil) {
+		}
+	}
+	if all, err := drain(endless); !errors.Is(err, errIterator) || all != nil {
+		t.Errorf("%d rows, %v", len(all), err)
+	}
+	cfg := inMemory()
+	cfg.Only = []string{"TX-01"}
+	cfg.Open = func(string) (pistore.Backend, error) { return nil, nil }
+	if why := Check(cfg).Results[0].Why; !strings.Contains(why, "Config.Open returned nil") {
+		t.Error(why)
 	}
 }
 

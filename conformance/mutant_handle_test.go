@@ -48,6 +48,7 @@ func handleMutants() []mutant {
 				h.NextSeq = 1
 				return rows
 			})},
+		{name: "stores a lone register only with what follows", model: true, reopened: true, rows: []string{"REO-02", "BAK-05"}, defect: lazyRegister},
 		{name: "mints a generation on reopening", model: false, rows: []string{"REO-04", "LOD-02", "RWR-02", "RWR-03"},
 			defect: rebuilt(func(h *pistore.Header, rows []pistore.Row) []pistore.Row {
 				h.Info.Generation = ""
@@ -257,4 +258,33 @@ func changed(rows iter.Seq2[pistore.Row, error], change func(*pistore.Header)) i
 			}
 		}
 	}
+}
+
+// lazyRegister forgets what the newest commit of a session has set, if that was
+// one register and nothing else.
+var lazyRegister = defect{
+	commit: func(s *broken, c context.Context, tx pistore.Tx) (pistore.Receipt, error) {
+		r, err := s.Storage.Commit(c, tx)
+		if err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.lone = nil
+			if len(tx.Writes) == 1 {
+				if set, ok := tx.Writes[0].(pistore.SetRegister); ok {
+					s.lone = &pistore.DeleteRegister{Namespace: set.Namespace, Key: set.Key}
+				}
+			}
+		}
+		return r, err
+	},
+	close: func(s *broken) error {
+		s.mu.Lock()
+		lone := s.lone
+		s.lone = nil
+		s.mu.Unlock()
+		if lone != nil {
+			_, _ = s.Storage.Commit(context.Background(), pistore.Tx{Writes: []pistore.Write{*lone}}) // it may be read-only
+		}
+		return s.Storage.Close()
+	},
 }

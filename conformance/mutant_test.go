@@ -118,6 +118,7 @@ type broken struct {
 	ids   []pistore.ID
 	cache []pistore.Entry
 	n     int
+	lone  *pistore.DeleteRegister
 
 	early   unsettled
 	meeting meeting

@@ -80,6 +80,9 @@ func differ[T any](what string, got, want T) string {
 	return ""
 }
 
+// maxRows is far more than any row writes.
+const maxRows = 1 << 20
+
 // drain collects a sequence up to its error, which has to be its last pair.
 func drain[T any](seq iter.Seq2[T, error]) ([]T, error) {
 	var all []T
@@ -92,7 +95,9 @@ func drain[T any](seq iter.Seq2[T, error]) ([]T, error) {
 			failed = err
 			continue
 		}
-		all = append(all, v)
+		if all = append(all, v); len(all) > maxRows {
+			return nil, fmt.Errorf("%w: no end after %d rows", errIterator, maxRows)
+		}
 	}
 	return all, failed
 }
@@ -129,6 +134,7 @@ func (p *probe) place() *place {
 func (pl *place) open() {
 	backend, err := pl.p.cfg.Open(pl.dir)
 	pl.p.noError("opening the backend", err)
+	pl.p.check(backend != nil, "Config.Open returned nil and no error")
 	pl.backend = backend
 }
 

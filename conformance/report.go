@@ -33,6 +33,8 @@ type Result struct {
 	// asked of the backend.
 	Checks  int64 `json:"checks"`
 	Commits int64 `json:"commits"`
+
+	hung bool
 	// Replay is what fails again in the same way, if the row failed.
 	Replay *Replay `json:"replay,omitempty"`
 }
@@ -109,6 +111,8 @@ type Report struct {
 	Failed       int      `json:"failed"`
 	Skipped      int      `json:"skipped"`
 	Results      []Result `json:"results"`
+
+	hung []string // ids of rows
 }
 
 // OK reports whether no row failed.

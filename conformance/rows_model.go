@@ -25,7 +25,7 @@ func modelRun(p *probe) { p.runPrograms(p.cfg.Transactions) }
 // modelRunReopened spends a fiftieth of the transactions, each with a reopening.
 func modelRunReopened(p *probe) {
 	p.cfg.ReopenEvery = 1
-	p.runPrograms(max(p.cfg.Transactions/50, min(p.cfg.Transactions, 20)))
+	p.runPrograms(max(p.cfg.Transactions/50, min(p.cfg.Transactions, 100)))
 }
 
 // runPrograms replays programs until so many commits were made, and ends the row

@@ -53,6 +53,10 @@ func reopenEach(p *probe) {
 			{set("m", `1`), del("l")},
 			{del("k"), entryOf("x"+id, id, pistore.TypeCustom, "c")},
 			{del("k"), del("m")},
+			{set("alone", pistore.QuoteJSON(string(id)))},
+			{usage("a"+id, `{"output":1}`)},
+			{message("m"+id, id)},
+			{del("alone")},
 		} {
 			s.commit(writes...)
 			s.session.reopen()

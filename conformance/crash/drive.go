@@ -48,10 +48,18 @@ func (d *driver) do(c call, run func() error) error {
 	return nil
 }
 
+// given is what Create or Open gave, which is a session or an error.
+func given(st pistore.Storage, err error) (pistore.Storage, error) {
+	if st == nil && err == nil {
+		err = errors.New("a call that opens a session returned nil and no error")
+	}
+	return st, err
+}
+
 // create makes a session, which is open then.
 func (d *driver) create(i int) error {
 	return d.do(call{what: "create", session: i}, func() error {
-		st, err := d.b.Create(d.ctx, pistore.Info{ID: sessionID(i)})
+		st, err := given(d.b.Create(d.ctx, pistore.Info{ID: sessionID(i)}))
 		if err == nil {
 			d.open[i], d.next[i] = st, 0
 		}
@@ -61,7 +69,7 @@ func (d *driver) create(i int) error {
 
 // resume opens a session for writing, or makes it, and goes on where it stands.
 func (d *driver) resume(i int) error {
-	st, err := d.b.Open(d.ctx, sessionID(i), pistore.ReadWrite)
+	st, err := given(d.b.Open(d.ctx, sessionID(i), pistore.ReadWrite))
 	if errors.Is(err, pistore.ErrNotFound) {
 		return d.create(i)
 	}

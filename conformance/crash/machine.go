@@ -71,6 +71,9 @@ func (p *probe) peace(m *machine, k *known, what func(d *driver) error) {
 	if err != nil {
 		p.failf("when nothing goes wrong: %v", err)
 	}
+	if m.fails.Calls() == 0 {
+		p.failf("the store that OpenOn gave made no call on Place.FS: what is cut and failed there says nothing about it")
+	}
 }
 
 func (p *probe) opened(m *machine, k *known) (*driver, error) {

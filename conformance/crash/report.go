@@ -65,6 +65,8 @@ type Result struct {
 	Why   string `json:"why,omitempty"`
 	Depth Depth  `json:"depth"`
 	MS    int64  `json:"ms"` // that it took
+
+	hung bool
 }
 
 func (r Result) String() string {
@@ -85,6 +87,8 @@ type Report struct {
 	Failed  int      `json:"failed"`
 	Skipped int      `json:"skipped"`
 	Results []Result `json:"results"`
+
+	hung []string // rows
 }
 
 // OK reports whether no row failed.

@@ -185,7 +185,7 @@ func (p *probe) needAbility(has func(pistore.Storage) bool) {
 		p.failf("opening the backend: %v", err)
 	}
 	defer b.Close() // nothing was written that matters
-	st, err := b.Create(p.ctx, pistore.Info{ID: sessionID(0)})
+	st, err := given(b.Create(p.ctx, pistore.Info{ID: sessionID(0)}))
 	if err != nil {
 		p.failf("creating a session: %v", err)
 	}

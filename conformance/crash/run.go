@@ -8,11 +8,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pistore"
 	"pistore/conformance"
+	"pistore/internal/stall"
 )
 
 // row is one thing that is done to a store, and what it has to keep.
@@ -75,7 +77,7 @@ func Run(t *testing.T, cfg Config) {
 		t.Run(r.id, func(t *testing.T) {
 			for _, level := range cfg.Levels {
 				t.Run(level.String(), func(t *testing.T) {
-					result := runRow(cfg, g, r, level)
+					result := report.run(cfg, g, r, level)
 					report.add(result)
 					cfg.tell(result)
 					switch result.Outcome {
@@ -109,7 +111,7 @@ func Check(cfg Config) Report {
 	report := Report{Seed: cfg.Seed}
 	each(cfg, func(g group, r row) {
 		for _, level := range cfg.Levels {
-			result := runRow(cfg, g, r, level)
+			result := report.run(cfg, g, r, level)
 			if result.Outcome == conformance.Fail {
 				result.Why += "\n" + cfg.replay(r.id, level, "")
 			}
@@ -154,6 +156,7 @@ type verdict struct {
 	outcome conformance.Outcome
 	why     string
 	advice  string // empty: that of the row
+	hung    bool
 }
 
 func (p *probe) failf(format string, args ...any) {
@@ -162,6 +165,23 @@ func (p *probe) failf(format string, args ...any) {
 
 func (p *probe) skipf(format string, args ...any) {
 	panic(verdict{outcome: conformance.Skip, why: fmt.Sprintf(format, args...)})
+}
+
+// maxHung is how many rows may hang. Each takes hangGuard, so of a store in which
+// a common call does not return there would be no verdict.
+const maxHung = 2
+
+// run runs a row at a level, unless too many have hung before.
+func (r *Report) run(cfg Config, g group, w row, level pistore.Durability) Result {
+	if len(r.hung) >= maxHung {
+		return Result{ID: w.id, Title: w.title, Group: g.name, Level: level.String(), Outcome: conformance.Skip,
+			Why: "the store hangs in " + strings.Join(r.hung, " and ") + ", which is to be mended first"}
+	}
+	result := runRow(cfg, g, w, level)
+	if result.hung {
+		r.hung = append(r.hung, w.id+" at "+level.String())
+	}
+	return result
 }
 
 // hangGuard is how long a row may make no progress at all before it counts as
@@ -185,13 +205,13 @@ func runRow(cfg Config, g group, r row, level pistore.Durability) Result {
 	p := &probe{cfg: cfg, level: level, ctx: context.Background(), rng: rand.New(rand.NewPCG(cfg.Seed, seed.Sum64()))}
 	done, began := make(chan verdict, 1), time.Now()
 	go func() {
-		v := verdict{conformance.Fail, "the store ended its caller's goroutine: runtime.Goexit was called", adviceOnPanic}
+		v := verdict{outcome: conformance.Fail, why: "the store ended its caller's goroutine: runtime.Goexit was called", advice: adviceOnPanic}
 		defer func() { done <- v }()
 		v = p.run(r.check)
 	}()
 	v := p.await(done)
 	result.MS = time.Since(began).Milliseconds()
-	result.Outcome, result.Why, result.Depth = v.outcome, v.why, p.depth()
+	result.Outcome, result.Why, result.Depth, result.hung = v.outcome, v.why, p.depth(), v.hung
 	if v.outcome == conformance.Pass && result.Depth.Opens == 0 {
 		result.Outcome, result.Why = conformance.Fail, "the row looked at nothing"
 	}
@@ -217,21 +237,11 @@ func (p *probe) run(check func(*probe)) (v verdict) {
 
 // await waits for the row's end, as long as it goes on.
 func (p *probe) await(done <-chan verdict) verdict {
-	tick := time.NewTicker(hangGuard)
-	defer tick.Stop()
-	last := int64(-1)
-	for {
-		select {
-		case v := <-done:
-			return v
-		case <-tick.C:
-			progress := p.ticks.Load() + p.opens.Load()
-			if progress == last {
-				return verdict{outcome: conformance.Fail, why: fmt.Sprintf("no progress for %v: a call does not return", hangGuard)}
-			}
-			last = progress
-		}
+	v, ok := stall.Await(done, func() int64 { return p.ticks.Load() + p.opens.Load() }, hangGuard)
+	if !ok {
+		return verdict{outcome: conformance.Fail, hung: true, why: fmt.Sprintf("no progress for %v: a call does not return", hangGuard), advice: adviceOnHang}
 	}
+	return v
 }
 
 // spread returns up to n of the numbers 0 to of-1: all of them, or some from all

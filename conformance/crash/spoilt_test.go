@@ -9,9 +9,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"pistore"
 	"pistore/conformance"
+	"pistore/disk"
 )
 
 // spoilt is the sound store with calls that do what no store may.
@@ -69,6 +71,40 @@ func TestBrokenCallerFailsTheRow(t *testing.T) {
 	rows := []string{"CUT-01", "CUT-02", "FLT-02"}
 	wantFailures(t, spoil(spoilt{commit: func() { panic("out of order") }}, rows...), "panic: out of order", adviceOnPanic)
 	wantFailures(t, spoil(spoilt{commit: runtime.Goexit}, rows...), "runtime.Goexit", adviceOnPanic)
+}
+
+// Of a store that hangs there is a verdict, and what it leaves undone is said.
+func TestHangingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		report := spoil(spoilt{commit: func() { <-release }}, "CUT-01", "CUT-02", "FLT-01", "FLT-02")
+		close(release)
+		synctest.Wait()
+		if report.Failed != 2 || report.Skipped != 2 || !strings.Contains(report.Results[0].Why, "does not return") ||
+			!strings.Contains(report.Results[3].Why, "hangs in CUT-01 at power and CUT-02 at power") {
+			t.Errorf("%s", report)
+		}
+	})
+}
+
+// A store that keeps its files elsewhere than on the kit's file system says
+// nothing by passing, and one that gives nothing is named for it.
+func TestStoreBesideTheKit(t *testing.T) {
+	elsewhere := map[disk.FS]*disk.Memory{}
+	report := Check(Config{Only: []string{"CUT-01", "BYT-01"}, Seed: 1, OpenOn: func(at Place) (pistore.Backend, error) {
+		own := elsewhere[at.FS]
+		if own == nil {
+			own = disk.NewMemory()
+			elsewhere[at.FS] = own
+			if err := own.Mkdir(storeDir); err != nil {
+				return nil, err
+			}
+		}
+		at.FS = own
+		return store(sound)(at)
+	}})
+	wantFailures(t, report, "no call on Place.FS")
+	wantFailures(t, spoil(spoilt{create: func(pistore.Info) (pistore.Storage, error) { return nil, nil }}, "CUT-01", "BYT-01"), "nil and no error")
 }
 
 // A panic of the store while a check looks for an error is no pass.
