@@ -44,6 +44,7 @@ func (s *simulation) begin(drive harness.Drive) bool {
 	if !s.look(storage) {
 		return false
 	}
+	s.uncertain()
 	l := &life{
 		s: s, n: s.lives, drive: drive, guard: &guard{Storage: storage, o: s.oracle}, lanes: map[string]*harness.Lane{}, hung: map[string]bool{},
 	}
@@ -271,7 +272,6 @@ func (l *life) close() {
 }
 
 func (l *life) end() {
-	l.s.uncertain()
 	if l.h != nil {
 		if err := l.h.Close(context.Background()); err != nil {
 			l.s.find("close", "%v", err)

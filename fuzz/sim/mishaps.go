@@ -31,7 +31,7 @@ func Happenings() []string {
 	names := []string{
 		"hang", "resume", "sleep", "transcript compared", "drives compared", "context extended", "compaction threshold", "compaction overflow",
 		"request for a turn", "request for a poll", "request for a summary", "operation run", "operation compaction", "operation navigation",
-		"outcome completed", "outcome failed", "outcome declined", "cancelled",
+		"outcome completed", "outcome failed", "outcome declined", "cancelled", "doubt, durable", "doubt, gone",
 	}
 	for _, k := range actKinds {
 		names = append(names, "act "+k.name)

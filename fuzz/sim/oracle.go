@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
 	"slices"
 	"sync"
 
@@ -38,9 +39,15 @@ type oracle struct {
 	cancelling pistore.ID
 	// asked: what is being committed was asked for by a call, and is not a drive's.
 	asked bool
-	// doubt is a transaction of which the store did not say whether it is durable.
-	doubt      *pistore.Tx
-	doubtAsked bool
+	doubt *doubt
+}
+
+// doubt is a transaction of which the store did not say whether it is durable,
+// with what was known of it when it was committed.
+type doubt struct {
+	tx         pistore.Tx
+	asked      bool
+	cancelling pistore.ID
 }
 
 // node is a stored entry.
@@ -158,13 +165,20 @@ func (o *oracle) committed(tx pistore.Tx, r pistore.Receipt) {
 func (o *oracle) settleDoubt(there func(pistore.Tx) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	tx := o.doubt
+	d := o.doubt
 	o.doubt = nil
-	o.asked = o.doubtAsked
-	if tx != nil && there(*tx) {
-		o.say("  what the store was not sure of is durable")
-		o.committed(*tx, pistore.Receipt{})
+	if d == nil {
+		return
 	}
+	o.asked, o.cancelling = d.asked, d.cancelling
+	if there(d.tx) {
+		o.say("  what the store was not sure of is durable")
+		o.count("doubt, durable")
+		o.committed(d.tx, pistore.Receipt{})
+	} else {
+		o.count("doubt, gone")
+	}
+	o.cancelling = ""
 }
 
 // compare holds the rows of a store against what was committed: all of it must be
@@ -307,35 +321,37 @@ func (g *guard) Unwrap() pistore.Storage { return g.Storage }
 func (g *guard) Commit(ctx context.Context, tx pistore.Tx) (pistore.Receipt, error) {
 	g.o.mu.Lock()
 	defer g.o.mu.Unlock()
-	switch {
-	case g.dead:
+	if g.dead {
 		return pistore.Receipt{}, pistore.ErrClosed
-	case g.broken != nil:
-		return pistore.Receipt{}, g.broken
-	case g.plan == beforeFault:
-		g.broken = errDisk
-		g.o.say("  a commit fails, and nothing is written")
+	}
+	if g.broken != nil {
 		return pistore.Receipt{}, g.broken
 	}
-	r, err := g.Storage.Commit(ctx, tx)
+	r, err := pistore.Receipt{}, errDisk
+	if g.plan != beforeFault {
+		r, err = g.Storage.Commit(ctx, tx)
+	}
+	if g.plan == afterFault && err == nil {
+		r, err = pistore.Receipt{}, errDisk
+	}
+	asked := ctx.Value(asked{}) != nil
 	switch {
 	case err == nil:
-		g.o.asked = ctx.Value(asked{}) != nil
+		g.o.asked = asked
 		g.o.committed(tx, r)
 	case errors.Is(err, pistore.ErrFaulted):
-		g.o.say("  a commit fails: %v", err)
-		g.broken, g.o.doubt, g.o.doubtAsked = err, &tx, ctx.Value(asked{}) != nil
+		g.o.say("  a commit fails: %s", logNumber.ReplaceAllString(err.Error(), "LOG"))
+		g.broken, g.o.doubt = err, &doubt{tx, asked, g.o.cancelling}
 	case errors.Is(err, ctx.Err()):
 	default:
 		g.o.find("refused", "the store refuses a commit: %v", err)
 	}
-	if err == nil && g.plan == afterFault {
-		g.broken = errDisk
-		g.o.say("  that commit fails, and is durable all the same")
-		return pistore.Receipt{}, g.broken
-	}
 	return r, err
 }
+
+// logNumber is the name of a log of logstore, whose number depends on what its
+// engine did beside the commits.
+var logNumber = regexp.MustCompile(`[0-9]{6}\.log`)
 
 // die cuts the process off from the store.
 func (g *guard) die() {

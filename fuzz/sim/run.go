@@ -288,14 +288,16 @@ func (s *simulation) reap(end func() error) {
 	}
 }
 
-// crash kills the process, with the power or without.
+// crash kills the process, with the power or without. What a power cut leaves is
+// rolled by dice of its own: how often they are thrown depends on the files that
+// there are, and with logstore on what its engine does beside the commits.
 func (s *simulation) crash(power bool) {
 	s.life.kill()
-	s.reap(func() error { return s.place.die(power, s.rng) })
+	s.reap(func() error { return s.place.die(power, dice(s.program.seed, "power", s.mishapN)) })
 }
 
-// uncertain notes, when the process dies, of which lanes the outcome of an effect
-// is not known and cannot be had again.
+// uncertain notes, when the store is opened again, of which lanes the outcome of
+// an effect is not known and cannot be had again.
 func (s *simulation) uncertain() {
 	o := s.oracle
 	o.mu.Lock()
