@@ -535,11 +535,12 @@ func unescape(text []byte) (r rune, size int) {
 }
 
 // hexEscape decodes the \uXXXX that text starts with, or returns -1.
-func hexEscape(text []byte) (r rune) {
+func hexEscape[T string | []byte](text T) (r rune) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
 	}
-	for _, c := range text[2:6] {
+	for i := 2; i < 6; i++ {
+		c := text[i]
 		switch {
 		case c-'0' <= 9:
 			c -= '0'

@@ -3,12 +3,8 @@ package harness
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
-	"pistore"
 	"pistore/session"
 )
 
@@ -87,7 +83,7 @@ func mended(m session.Message) session.Message {
 	case *session.SystemMessage:
 		out := *m
 		out.Content, _ = mendedBlocks(m.Content)
-		out.Sections, out.ToolsAdded, out.ToolsRemoved = mendEscapes(m.Sections), mendEscapes(m.ToolsAdded), mendEscapes(m.ToolsRemoved)
+		out.Sections, out.ToolsAdded, out.ToolsRemoved = m.Sections.ToWellFormed(), m.ToolsAdded.ToWellFormed(), m.ToolsRemoved.ToWellFormed()
 		return &out
 	}
 	return m
@@ -103,10 +99,10 @@ func mendedBlocks(content []session.Block) (out []session.Block, changed bool) {
 		case session.Text:
 			m = session.Text{Text: strings.ToValidUTF8(b.Text, "\uFFFD")}
 		case session.ToolCall:
-			b.Arguments = mendEscapes(b.Arguments)
+			b.Arguments = b.Arguments.ToWellFormed()
 			m = b
 		case session.UnknownBlock:
-			m = session.UnknownBlock{Raw: mendEscapes(b.Raw)}
+			m = session.UnknownBlock{Raw: b.Raw.ToWellFormed()}
 		}
 		if m != b {
 			if !changed {
@@ -116,45 +112,4 @@ func mendedBlocks(content []session.Block) (out []session.Block, changed bool) {
 		}
 	}
 	return out, changed
-}
-
-// mendEscapes replaces the escapes of lone surrogates by that of U+FFFD.
-func mendEscapes(j pistore.JSON) pistore.JSON {
-	rest := string(j)
-	if !strings.Contains(rest, `\u`) {
-		return j
-	}
-	var b strings.Builder
-	for {
-		i := strings.IndexByte(rest, '\\')
-		if i < 0 {
-			b.WriteString(rest)
-			return pistore.JSON(b.String())
-		}
-		b.WriteString(rest[:i])
-		rest = rest[i:]
-		n := 2 // bytes of the escape
-		unit, isUnit := escapedUnit(rest)
-		if isUnit {
-			n = 6
-		}
-		if low, ok := escapedUnit(rest[n:]); isUnit && ok && utf16.DecodeRune(unit, low) != utf8.RuneError {
-			n = 12
-		} else if isUnit && utf16.IsSurrogate(unit) {
-			b.WriteString(`\ufffd`)
-			rest = rest[n:]
-			continue
-		}
-		b.WriteString(rest[:n])
-		rest = rest[n:]
-	}
-}
-
-// escapedUnit reads the UTF-16 unit of an escape \uXXXX at the start of s.
-func escapedUnit(s string) (rune, bool) {
-	if !strings.HasPrefix(s, `\u`) || len(s) < 6 {
-		return 0, false
-	}
-	unit, err := strconv.ParseUint(s[2:6], 16, 16)
-	return rune(unit), err == nil
 }

@@ -33,9 +33,18 @@ func (f fields) text(name string) (string, error) {
 	if !f.has(name) {
 		return "", nil
 	}
-	s, ok := f[name].Text()
+	return textOf(name, f[name])
+}
+
+// textOf returns what a string says. Half of a surrogate pair says nothing that
+// text in UTF-8 can hold; taken for U+FFFD, it would make two names one.
+func textOf(what string, j pistore.JSON) (string, error) {
+	s, ok := j.Text()
 	if !ok {
-		return "", fmt.Errorf("%w: %s is not a string", pistore.ErrInvalid, name)
+		return "", fmt.Errorf("%w: %s is not a string", pistore.ErrInvalid, what)
+	}
+	if !j.IsWellFormed() {
+		return "", fmt.Errorf("%w: %s has half of a surrogate pair", pistore.ErrInvalid, what)
 	}
 	return s, nil
 }
