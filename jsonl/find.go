@@ -16,7 +16,8 @@ import (
 	"pistore/disk"
 )
 
-// find returns the file of a session.
+// find returns the file of a session. A backend of one file says what stands
+// there if that is none.
 func (b *Folder) find(id pistore.SessionID) (string, error) {
 	files, err := b.look(noContext)
 	if err != nil {
@@ -29,6 +30,8 @@ func (b *Folder) find(id pistore.SessionID) (string, error) {
 		switch named := b.only != "" || strings.HasSuffix(path, name); {
 		case f.err == nil && f.info.ID == id && best == "":
 			best = path
+		case b.only != "" && errors.Is(f.err, pistore.ErrForeignFormat):
+			return "", f.err
 		case f.err != nil && named && !errors.Is(f.err, pistore.ErrForeignFormat) && best == "":
 			// It claims to be the one, and opening it says what is wrong with it.
 			best = path

@@ -137,6 +137,9 @@ func (b *Folder) Create(ctx context.Context, info pistore.Info) (pistore.Storage
 // newFile starts the file of a new session, and makes its folder durable.
 func (b *Folder) newFile(info pistore.Info) (t *temp, path string, err error) {
 	root, err := b.opts.FS.Resolve(b.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("%w: the folder %q; make it first", pistore.ErrNotFound, b.dir)
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -192,9 +195,9 @@ func (b *Folder) publish(t *temp, path string, id pistore.SessionID) error {
 	}
 	defer lock.Close() // it holds nothing
 	switch _, err := b.find(id); {
-	case err == nil:
+	case err == nil && b.only == "":
 		return t.abandon(fmt.Errorf("%w: session %s", pistore.ErrDuplicateID, id))
-	case !errors.Is(err, pistore.ErrNotFound):
+	case err != nil && !errors.Is(err, pistore.ErrNotFound):
 		return t.abandon(err)
 	}
 	if _, err := b.opts.FS.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -327,7 +330,8 @@ func removeOriginals(o Options, path string, id pistore.SessionID) error {
 }
 
 // List yields every session by id. Files whose header cannot be read are named
-// by an error behind all others.
+// by an error behind all others; the one file of a backend that has no other also
+// if it is no session file (ErrForeignFormat).
 func (b *Folder) List(ctx context.Context) iter.Seq2[pistore.Info, error] {
 	return func(yield func(pistore.Info, error) bool) {
 		if err := cmp.Or(b.usable(), ctx.Err()); err != nil {
@@ -344,7 +348,7 @@ func (b *Folder) List(ctx context.Context) iter.Seq2[pistore.Info, error] {
 		for _, path := range slices.Sorted(maps.Keys(files)) {
 			info, err := files[path].info, files[path].err
 			switch _, twice := infos[info.ID]; {
-			case errors.Is(err, pistore.ErrForeignFormat):
+			case b.only == "" && errors.Is(err, pistore.ErrForeignFormat):
 			case err != nil:
 				bad = append(bad, err)
 			case twice:

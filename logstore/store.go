@@ -60,8 +60,9 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	if onDisk(opts.fs) {
+		given := dir
 		if dir, err = resolveFolder(dir); err != nil {
-			return nil, fmt.Errorf("logstore: %w", err)
+			return nil, fmt.Errorf("logstore: %s: %w", given, err)
 		}
 	}
 	lock, err := claimFolder(dir, opts)
