@@ -160,6 +160,9 @@ func (r *recordReader) id() string {
 		if len(s) > pistore.MaxIDBytes {
 			r.fault("id of %d bytes", len(s))
 		}
+		if _, isUUID := packUUID(s); isUUID {
+			r.fault("UUID as text") // an id has one form
+		}
 		return s
 	}
 	raw := r.slice(true)
