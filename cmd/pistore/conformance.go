@@ -186,10 +186,14 @@ func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Con
 	} else {
 		printConformance(in.out, report, again)
 	}
-	if !report.OK() {
+	switch {
+	case report.OK():
+		return nil
+	case report.Failed == 0:
+		return &exitError{exitFindings, errors.New("nothing was checked: every row that was asked for is skipped")}
+	default:
 		return &exitError{code: exitFindings}
 	}
-	return nil
 }
 
 // printConformance prints the report; again is the command that made it, which a
@@ -204,7 +208,7 @@ func printConformance(p *paper, r conformance.Report, again string) {
 			}
 			p.whole("     replay: " + again + replayFlags(*result.Replay))
 		case conformance.Skip:
-			p.line(dim("skip "+result.ID+"  "+result.Title), dim(": "+result.Why))
+			p.whole("skip " + result.ID + "  " + result.Title + ": " + result.Why)
 		default:
 		}
 	}

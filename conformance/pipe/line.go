@@ -15,30 +15,37 @@ import (
 // and what stands around it.
 const maxLine = 2*pistore.MaxTxBytes + 1<<20
 
-// errLineTooLong: a line was longer than maxLine, and was passed over.
+// errLineTooLong: a line is longer than maxLine.
 var errLineTooLong = fmt.Errorf("%w: a line of more than %d bytes", pistore.ErrTooLarge, maxLine)
 
-// readLine returns a line without its end. One that is too long is read to its
-// end and is errLineTooLong; what the input ends in, without an end of its own,
-// comes with io.ErrUnexpectedEOF.
+// readLine returns a line without its end. Of one that is too long, which is
+// errLineTooLong, the rest is left; what the input ends in, without an end of its
+// own, comes with io.ErrUnexpectedEOF.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
-	long := false
 	for {
 		part, err := r.ReadSlice('\n')
-		if long = long || len(line)+len(part) > maxLine; !long {
-			line = append(line, part...)
+		if len(line)+len(part) > maxLine {
+			return nil, errLineTooLong
 		}
+		line = append(line, part...)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && (long || len(line) > 0):
+		case errors.Is(err, io.EOF) && len(line) > 0:
 			return line, io.ErrUnexpectedEOF
 		case err != nil:
 			return nil, err
-		case long:
-			return nil, errLineTooLong
 		default:
 			return line[:len(line)-1], nil
+		}
+	}
+}
+
+// skipLine reads on behind the end of the line, or to that of the input.
+func skipLine(r *bufio.Reader) {
+	for {
+		if _, err := r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+			return // an error of the input comes again
 		}
 	}
 }

@@ -84,7 +84,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, open Opener) (err e
 			return nil
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			err = nil // whole, or no JSON
-		case err != nil && !errors.Is(err, errLineTooLong):
+		case errors.Is(err, errLineTooLong):
+			skipLine(r)
+		case err != nil:
 			return fmt.Errorf("pipe: serve: %w", err)
 		}
 		if _, err = w.WriteString(s.answer(ctx, line, err)); err == nil {
