@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of docs/conformance.md")
+var update = flag.Bool("update", false, "write the generated parts of docs/conformance.md, and the verdict")
 
 const document = "../docs/conformance.md"
 

@@ -115,8 +115,9 @@ type Report struct {
 	hung []string // ids of rows
 }
 
-// OK reports whether no row failed.
-func (r Report) OK() bool { return r.Failed == 0 }
+// OK reports whether rows passed and none failed: what was only skipped says
+// nothing about a store.
+func (r Report) OK() bool { return r.Failed == 0 && r.Passed > 0 }
 
 // FailedIDs returns the ids of the rows that failed, in order.
 func (r Report) FailedIDs() []string {

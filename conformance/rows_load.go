@@ -198,10 +198,13 @@ func loadDuplicates(p *probe) {
 
 func loadSeqs(p *probe) {
 	pl := p.place()
-	for what, seqs := range map[string][2]pistore.Seq{
-		"seqs that fall": {5, 4}, "a seq twice": {5, 5}, "seq 0": {0, 1}, "a negative seq": {-1, 1}, "a seq beyond 2^53-1": {1, pistore.MaxSeq + 1},
+	for _, c := range []struct {
+		what   string
+		of, to pistore.Seq
+	}{
+		{"seqs that fall", 5, 4}, {"a seq twice", 5, 5}, {"seq 0", 0, 1}, {"a negative seq", -1, 1}, {"a seq beyond 2^53-1", 1, pistore.MaxSeq + 1},
 	} {
-		pl.refuseLoad(what, pistore.ErrInvalid, behindHeader(loadedEntry("a", "", seqs[0]), loadedRegister("k", seqs[1])))
+		pl.refuseLoad(c.what, pistore.ErrInvalid, behindHeader(loadedEntry("a", "", c.of), loadedRegister("k", c.to)))
 	}
 	pl.wantStillLoads()
 }
@@ -210,17 +213,20 @@ func loadHeaders(p *probe) {
 	pl := p.place()
 	bad := header()
 	bad.Info.CWD = "\xff"
-	for what, rows := range map[string][]pistore.Row{
-		"nothing":                      nil,
-		"rows without a header":        {loadedEntry("a", "", 1)},
-		"a header behind rows":         {loadedEntry("a", "", 1), header()},
-		"a second header":              {header(), header()},
-		"a second header behind rows":  {header(), loadedEntry("a", "", 1), header()},
-		"a header of an invalid Info":  {bad},
-		"a header of a negative seq":   {pistore.Header{Info: header().Info, NextSeq: -1}},
-		"a header with nextSeq beyond": {pistore.Header{Info: header().Info, NextSeq: pistore.MaxSeq + 2}},
+	for _, c := range []struct {
+		what string
+		rows []pistore.Row
+	}{
+		{"nothing", nil},
+		{"rows without a header", []pistore.Row{loadedEntry("a", "", 1)}},
+		{"a header behind rows", []pistore.Row{loadedEntry("a", "", 1), header()}},
+		{"a second header", []pistore.Row{header(), header()}},
+		{"a second header behind rows", []pistore.Row{header(), loadedEntry("a", "", 1), header()}},
+		{"a header of an invalid Info", []pistore.Row{bad}},
+		{"a header of a negative seq", []pistore.Row{pistore.Header{Info: header().Info, NextSeq: -1}}},
+		{"a header with nextSeq beyond", []pistore.Row{pistore.Header{Info: header().Info, NextSeq: pistore.MaxSeq + 2}}},
 	} {
-		pl.refuseLoad(what, pistore.ErrInvalid, sequence(rows))
+		pl.refuseLoad(c.what, pistore.ErrInvalid, sequence(c.rows))
 	}
 	pl.wantStillLoads()
 }

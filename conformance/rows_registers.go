@@ -192,11 +192,15 @@ func regWildcards(p *probe) {
 	for _, k := range []string{"%", "%a", "_", "_a", "*", "[a", "\\", "'", "\"", "a", "A", "ab", "?"} {
 		s.commit(set(k, `1`))
 	}
-	for prefix, want := range map[string][]string{
-		"%": {"%", "%a"}, "_": {"_", "_a"}, "*": {"*"}, "[": {"[a"}, "\\": {"\\"}, "'": {"'"}, "\"": {"\""},
-		"a": {"a", "ab"}, "A": {"A"}, "?": {"?"}, "a%": nil, "^": nil,
+	for _, c := range []struct {
+		prefix string
+		want   []string
+	}{
+		{"%", []string{"%", "%a"}}, {"_", []string{"_", "_a"}}, {"*", []string{"*"}}, {"[", []string{"[a"}},
+		{"\\", []string{"\\"}}, {"'", []string{"'"}}, {"\"", []string{"\""}},
+		{"a", []string{"a", "ab"}}, {"A", []string{"A"}}, {"?", []string{"?"}}, {"a%", nil}, {"^", nil},
 	} {
-		equal(p, "keys by prefix "+prefix, keys(s.prefix("ns", prefix)), want)
+		equal(p, "keys by prefix "+c.prefix, keys(s.prefix("ns", c.prefix)), c.want)
 	}
 }
 

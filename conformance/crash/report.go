@@ -91,8 +91,9 @@ type Report struct {
 	hung []string // rows
 }
 
-// OK reports whether no row failed.
-func (r Report) OK() bool { return r.Failed == 0 }
+// OK reports whether rows passed and none failed: what was only skipped says
+// nothing about a store.
+func (r Report) OK() bool { return r.Failed == 0 && r.Passed > 0 }
 
 // String renders the report for people: each row with its depth, what failed or
 // was skipped in full, then one line of totals.
