@@ -120,6 +120,41 @@ var faulty = map[string]func(planner) planner{
 		}
 		return q
 	}),
+	"goes on without what is missing": func(m planner) planner {
+		return planner{next: func(p *position, env *environment) action {
+			act := m.next(p, env)
+			if why, ok := act.(suspend); ok && why.reason == SuspendMissingIdentities {
+				if _, ready := p.op.phase().(*registers.AssistantReady); ready {
+					return intend{}
+				}
+			}
+			return act
+		}, apply: m.apply}
+	},
+	"spends an attempt on what is missing": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
+		q := m.apply(p, ev, env, ids, c)
+		if _, ok := ev.(resumed); ok && q.op != nil && p.op != nil {
+			was, _ := p.op.phase().(*registers.AssistantReady)
+			if now, ok := q.op.phase().(*registers.AssistantReady); ok && was != nil {
+				spent := *now
+				spent.NextAttempt++
+				c.moved = true
+				q = q.withPhase(&spent)
+			}
+		}
+		return q
+	}),
+	"retries under new settings": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
+		q := m.apply(p, ev, env, ids, c)
+		if _, ok := ev.(due); ok {
+			if ready, ok := q.op.phase().(*registers.AssistantReady); ok {
+				again := *ready
+				again.Context.RetryPolicy = env.retryPolicy
+				q = q.withPhase(&again)
+			}
+		}
+		return q
+	}),
 	"resumes an unsafe tool": applies(func(m planner, p *position, ev event, env *environment, ids mint, c *change) *position {
 		if _, ok := ev.(resumed); ok {
 			if _, ok := p.op.phase().(*registers.Tools); ok {

@@ -22,6 +22,8 @@ type actKind struct {
 	// refused is the error that the call must give where the lane stands now (op
 	// is nil on an idle lane), nil: none.
 	refused func(op *record) error
+	// lacks names what the call needs on an idle lane and this life lacks.
+	lacks func(l *life, lane string) string
 	// may are errors that an accepted call may give as well.
 	may []error
 	do  func(l *life, lane *harness.Lane, a act) error
@@ -30,6 +32,7 @@ type actKind struct {
 var actKinds = []actKind{
 	{
 		name: "prompt", weight: 12, refused: unlessIdle,
+		lacks: func(l *life, lane string) string { return l.lacks(l.s.oracle.configuration(lane), true) },
 		do: func(l *life, lane *harness.Lane, a act) error {
 			_, err := lane.Prompt(l.asking(), harness.Prompt{Text: a.text()})
 			return err
@@ -78,9 +81,9 @@ var actKinds = []actKind{
 				return nil
 			}
 			id := waiting[dice(l.s.program.seed, "cancel", a.n).IntN(len(waiting))]
-			l.s.oracle.cancel(id)
+			l.s.oracle.calling(func(k *call) { k.cancelling = id })
 			there, err := lane.CancelQueued(l.asking(), id)
-			l.s.oracle.cancel("")
+			l.s.oracle.calling(func(k *call) { k.cancelling = "" })
 			if err == nil && !there {
 				l.s.find("queues", "%s waits on lane %s and cannot be cancelled", id, a.lane)
 			}
@@ -112,6 +115,7 @@ var actKinds = []actKind{
 	},
 	{
 		name: "compact", weight: 3, refused: unlessIdle, may: []error{harness.ErrNothingToCompact},
+		lacks: func(l *life, lane string) string { return l.lacks(l.s.oracle.configuration(lane), false) },
 		do: func(l *life, lane *harness.Lane, a act) error {
 			_, err := lane.Compact(l.asking(), a.text())
 			return err
@@ -132,24 +136,19 @@ var actKinds = []actKind{
 				nav.TargetID = "anywhere"
 			}
 			_, err := lane.Navigate(l.asking(), nav)
+			if errors.Is(err, harness.ErrMissingIdentities) && l.lacks(l.s.oracle.configuration(a.lane), false) != "" {
+				return errNowhere // if there was anything to summarize
+			}
 			return err
 		},
 	},
 	{
 		name: "configure", weight: 2, inRun: true,
-		do: func(l *life, lane *harness.Lane, a act) error {
-			r := dice(l.s.program.seed, "configure", a.n)
-			c := lane.Configuration()
-			c.Model.ModelID = models[r.IntN(len(models))].ID
-			c.ThinkingLevel = []string{"off", "low", "high"}[r.IntN(3)]
-			c.ActiveToolNames = nil
-			for _, k := range toolKinds {
-				if !chance(r, 4) {
-					c.ActiveToolNames = append(c.ActiveToolNames, k.name)
-				}
-			}
-			return lane.SetConfiguration(l.asking(), c)
-		},
+		do: func(l *life, lane *harness.Lane, a act) error { return l.configure(lane, a) },
+	},
+	{
+		name: "settings", weight: 2, inRun: true, may: []error{pistore.ErrInvalid},
+		do: func(l *life, _ *harness.Lane, a act) error { return l.changeSettings(a) },
 	},
 }
 
@@ -188,6 +187,7 @@ func (o *oracle) all() []pistore.ID {
 func (l *life) abort(name string, lane *harness.Lane) error {
 	if at, _ := l.standing(name); at == suspended {
 		l.s.oracle.willResume(name) // a drive brings it to its end
+		l.resumed[name] = true
 	}
 	before := l.s.oracle.open(name)
 	again := before != nil && cancelled(before.state)
@@ -294,13 +294,6 @@ func (o *oracle) waiting(lane string) []pistore.ID {
 	return ids
 }
 
-// cancel says which queued entry a call is about to take back.
-func (o *oracle) cancel(id pistore.ID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.cancelling = id
-}
-
 func kindOf(a act) actKind {
 	for _, k := range actKinds {
 		if k.name == a.kind {
@@ -320,6 +313,9 @@ func (l *life) act(a act) (done bool) {
 	if kind.refused != nil {
 		want = kind.refused(op)
 	}
+	if want == nil && kind.lacks != nil && kind.lacks(l, a.lane) != "" {
+		want = harness.ErrMissingIdentities
+	}
 	commits := s.oracle.size()
 	l.move(a.lane)
 	err := kind.do(l, l.lanes[a.lane], a)
@@ -330,7 +326,7 @@ func (l *life) act(a act) (done bool) {
 		if err == nil || !errors.Is(err, pistore.ErrFaulted) {
 			s.find("faults", "%s on a store that fails gives %v", a, err)
 		}
-		s.unsure = &unsure{a, commits}
+		s.unsure = &unsure{act: a, commits: commits}
 		return false
 	case want == nil && slices.ContainsFunc(kind.may, func(e error) bool { return errors.Is(err, e) }):
 		s.count("declined " + kind.name)
@@ -342,10 +338,22 @@ func (l *life) act(a act) (done bool) {
 	return true
 }
 
+// expect judges what a call gives; a store that failed is another's to judge.
+func (l *life) expect(err, want error) error {
+	if l.guard.failing() != nil {
+		return err
+	}
+	if !errors.Is(err, want) {
+		l.s.find("refusals", "a setter gives %v, and should give %v", err, want)
+	}
+	return nil
+}
+
 // unsure is an act during which the store failed.
 type unsure struct {
-	act     act
-	commits int // before it
+	act       act
+	commits   int  // before it
+	inRequest bool // it was asked for within a request
 }
 
 // asked marks the context of a call, and so what is committed for it.

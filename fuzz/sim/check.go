@@ -26,6 +26,9 @@ func (s *simulation) look(storage pistore.Storage) bool {
 		s.unsure = nil
 		if s.oracle.size() > u.commits {
 			s.next[u.act.lane]++
+			if u.inRequest {
+				s.world.doubt(u.act.lane, "what was asked for within a request was in doubt, and what would have followed is asked for elsewhere")
+			}
 		}
 	}
 	s.oracle.compare(rows)

@@ -14,7 +14,10 @@ func TestCommitInDoubt(t *testing.T) {
 	for _, kind := range actKinds {
 		for _, f := range []fault{beforeFault, afterFault} {
 			t.Run(fmt.Sprintf("%s %d", kind.name, f), func(t *testing.T) {
-				p := program{seed: 1, mode: Wild, lanes: []string{registers.MainLane}, retry: registers.RetryPolicy{MaxAttempts: 1}}
+				p := program{
+					seed: 1, mode: Wild, lanes: []string{registers.MainLane}, retry: registers.RetryPolicy{MaxAttempts: 1},
+					steering: registers.All, followUp: registers.OneAtATime, maxResumes: 3,
+				}
 				for n, name := range []string{"next-run", "append message", "prompt", kind.name} {
 					p.acts = append(p.acts, act{n: n + 1, kind: name, lane: registers.MainLane})
 				}

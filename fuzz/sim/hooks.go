@@ -44,7 +44,7 @@ func newHooks(l *life) harness.Hooks {
 	if some() {
 		add(&h.BeforePayload, func(_ context.Context, in harness.Payload) (harness.Payload, error) {
 			l.hooked(in.Lane, "before_payload", true)
-			in.Request.Options = `{"from":"a hook"}`
+			in.Request.Options = hookOptions
 			return in, nil
 		})
 	}
@@ -84,6 +84,9 @@ func add[T any](hook *[]func(context.Context, T) (T, error), f func(context.Cont
 	*hook = append(*hook, f)
 }
 
+// hookOptions are what a hook makes of the options of a request.
+const hookOptions = `{"from":"a hook"}`
+
 var errHook = errors.New("this hook has no opinion")
 
 // hooked counts a call of a hook among the effects of the lane's operation.
@@ -101,7 +104,7 @@ func (o *oracle) judgeHook(lane, name string, decides bool) {
 	if op == nil {
 		return
 	}
-	op.effects++
+	o.judgeEffect(op, "hook "+name)
 	if decides && cancelled(op.state) {
 		o.find("cancellation", "hook %s of lane %s starts after the cancellation", name, lane)
 	}

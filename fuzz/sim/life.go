@@ -12,6 +12,7 @@ import (
 	"pistore/harness"
 	"pistore/provider"
 	"pistore/registers"
+	"pistore/tool"
 )
 
 // life is one life of the process: a store that is open, a harness over it, and
@@ -25,6 +26,11 @@ type life struct {
 	lanes map[string]*harness.Lane
 	// lookIsSafe: the tool look is declared safe, as it is in most lives.
 	lookIsSafe bool
+	missing    map[string]bool // what it lacks, see missingIn
+	tools      *tool.Set
+	resumed    map[string]bool // lanes on which something was resumed
+	stuck      map[string]int  // how often a lane was found to need what is missing
+	judged     map[string]*harness.Suspension
 
 	mu      sync.Mutex // guards what follows
 	current string     // the lane that moves
@@ -47,6 +53,7 @@ func (s *simulation) begin(drive harness.Drive) bool {
 	s.uncertain()
 	l := &life{
 		s: s, n: s.lives, drive: drive, guard: &guard{Storage: storage, o: s.oracle}, lanes: map[string]*harness.Lane{}, hung: map[string]bool{},
+		missing: s.missingIn(s.lives), resumed: map[string]bool{}, stuck: map[string]int{}, judged: map[string]*harness.Suspension{},
 	}
 	r := dice(s.program.seed, "life", s.lives)
 	l.lookIsSafe = s.program.mode != Wild || !chance(r, 5)
@@ -60,8 +67,8 @@ func (s *simulation) begin(drive harness.Drive) bool {
 
 // start makes the harness of a life and restores every lane that there is.
 func (l *life) start(r *rand.Rand) error {
-	set, err := newTools(l)
-	if err != nil {
+	var err error
+	if l.tools, err = newTools(l); err != nil {
 		return err
 	}
 	var seed [32]byte
@@ -69,18 +76,18 @@ func (l *life) start(r *rand.Rand) error {
 		seed[i] = byte(r.Uint32())
 	}
 	p := l.s.program
+	if p.mode == Wild && l.n > 1 && chance(r, 3) { // what was captured counts, not what is now
+		l.s.settings.RetryPolicy = registers.RetryPolicy{MaxAttempts: 1 + r.Int64N(6), BaseDelayMS: 1}
+	}
+	c := l.s.settings
 	o := harness.Options{
-		Providers: provider.NewSet(newProvider(l)), Tools: set,
-		Configuration: registers.LaneConfiguration{Model: registers.ModelRef{Provider: providerName, ModelID: "large"}},
-		SystemPrompt:  "You are simulated.", ToolExecution: p.tools, RetryPolicy: p.retry,
-		Compaction:   harness.Compaction{ReserveTokens: 600, KeepRecentTokens: 150},
-		SteeringMode: p.steering, FollowUpMode: p.followUp,
-		Check: true, Hooks: newHooks(l), Drive: l.drive, OnEvent: l.onEvent,
+		Providers: provider.NewSet(newProvider(l)), Tools: l.tools, Configuration: c.Configuration,
+		SystemPrompt: "You are simulated.", ToolExecution: c.ToolExecution, RetryPolicy: c.RetryPolicy,
+		Compaction: c.Compaction, SteeringMode: c.SteeringMode, FollowUpMode: c.FollowUpMode, StreamOptions: c.StreamOptions,
+		Check: true, Hooks: newHooks(l), Drive: l.drive, OnEvent: l.onEvent, MaxResumes: p.maxResumes,
 		Clock: l.s.clock.read, Sleep: l.sleep, Rand: rand.NewChaCha8(seed),
 	}
-	if p.mode == Wild && l.n > 1 && chance(r, 3) { // what was captured counts, not what is now
-		o.RetryPolicy = registers.RetryPolicy{MaxAttempts: 1 + r.Int64N(6), BaseDelayMS: 1}
-	}
+	l.takeSettings()
 	if l.h, err = l.s.config.New(l.guard, o); err != nil {
 		return err
 	}
@@ -239,6 +246,10 @@ func (l *life) standing(name string) (standing, *harness.Suspension) {
 	case err != nil:
 		return running, nil
 	case result.Suspended != nil:
+		if l.judged[name] != result.Suspended && l.guard.failing() == nil {
+			l.judged[name] = result.Suspended
+			l.judgeSuspension(name, *result.Suspended)
+		}
 		return suspended, result.Suspended
 	}
 	l.s.oracle.judgeEnd(name, *result.Ended)
@@ -286,11 +297,34 @@ func (o *oracle) size() int {
 	return len(o.commits)
 }
 
-// resume continues a lane.
+// resume continues a lane as somebody does who wants it to go on.
 func (l *life) resume(name string) {
-	op := l.s.oracle.willResume(name)
+	l.resumeBy(name, l.lanes[name].Resume)
+}
+
+// resumeAutomatically continues a lane as a host does with all that it finds. An
+// operation that made no step forward for too long stays where it is.
+func (l *life) resumeAutomatically(name string) {
+	op := l.s.oracle.open(name)
+	if op == nil || resumesOf(op.state) < l.s.program.maxResumes {
+		l.resumeBy(name, l.lanes[name].ResumeAutomatically)
+		return
+	}
+	before := l.s.oracle.size()
 	l.move(name)
-	_, err := l.lanes[name].Resume(l.s.ctx)
+	_, err := l.lanes[name].ResumeAutomatically(l.s.ctx)
+	at, why := l.standing(name)
+	if err != nil || at != suspended || why.Reason != harness.SuspendCrashLoop || l.s.oracle.size() != before {
+		l.s.find("crash loop", "lane %s was resumed %d times without a step forward, and goes on: %v", name, resumesOf(op.state), err)
+	}
+	l.s.count("parked in a crash loop")
+}
+
+func (l *life) resumeBy(name string, resume func(context.Context) (*harness.Handle, error)) {
+	op := l.s.oracle.willResume(name)
+	l.resumed[name] = true
+	l.move(name)
+	_, err := resume(l.s.ctx)
 	switch {
 	case err == nil && op:
 		l.s.count("resume")
@@ -299,6 +333,9 @@ func (l *life) resume(name string) {
 		l.s.find("resume", "lane %s, operation open: %v: %v", name, op, err)
 	}
 	l.settle(name)
+	if at, why := l.standing(name); at == suspended && why.Reason == harness.SuspendMissingIdentities {
+		l.stuck[name]++
+	}
 }
 
 func (o *oracle) willResume(name string) bool {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"pistore"
+	"pistore/harness"
 	"pistore/registers"
 	"pistore/session"
 )
@@ -35,19 +36,34 @@ type oracle struct {
 	// compacted is for what runs have compacted, see compactedFor.
 	compacted map[string]bool
 	lastSeq   pistore.Seq
-	// cancelling is the queued entry that a CancelQueued under way names.
-	cancelling pistore.ID
+	// settings are those in force in this life, complete.
+	settings harness.Settings
+	// call is what a call under way is about.
+	call call
 	// asked: what is being committed was asked for by a call, and is not a drive's.
 	asked bool
 	doubt *doubt
 }
 
+// call is what a call on a lane names.
+type call struct {
+	cancelling  pistore.ID                   // the queued entry of a CancelQueued
+	configuring *registers.LaneConfiguration // what a setter is to leave
+}
+
+// calling says what a call is about to name, or that it is over.
+func (o *oracle) calling(set func(*call)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	set(&o.call)
+}
+
 // doubt is a transaction of which the store did not say whether it is durable,
 // with what was known of it when it was committed.
 type doubt struct {
-	tx         pistore.Tx
-	asked      bool
-	cancelling pistore.ID
+	tx    pistore.Tx
+	asked bool
+	call  call
 }
 
 // node is a stored entry.
@@ -170,7 +186,7 @@ func (o *oracle) settleDoubt(there func(pistore.Tx) bool) {
 	if d == nil {
 		return
 	}
-	o.asked, o.cancelling = d.asked, d.cancelling
+	o.asked, o.call = d.asked, d.call
 	if there(d.tx) {
 		o.say("  what the store was not sure of is durable")
 		o.count("doubt, durable")
@@ -178,7 +194,7 @@ func (o *oracle) settleDoubt(there func(pistore.Tx) bool) {
 	} else {
 		o.count("doubt, gone")
 	}
-	o.cancelling = ""
+	o.call = call{}
 }
 
 // compare holds the rows of a store against what was committed: all of it must be
@@ -341,7 +357,7 @@ func (g *guard) Commit(ctx context.Context, tx pistore.Tx) (pistore.Receipt, err
 		g.o.committed(tx, r)
 	case errors.Is(err, pistore.ErrFaulted):
 		g.o.say("  a commit fails: %s", logNumber.ReplaceAllString(err.Error(), "LOG"))
-		g.broken, g.o.doubt = err, &doubt{tx, asked, g.o.cancelling}
+		g.broken, g.o.doubt = err, &doubt{tx, asked, g.o.call}
 	case errors.Is(err, ctx.Err()):
 	default:
 		g.o.find("refused", "the store refuses a commit: %v", err)

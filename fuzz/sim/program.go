@@ -22,6 +22,8 @@ type program struct {
 	tools   registers.ToolExecution
 
 	steering, followUp registers.QueueMode
+
+	maxResumes int64
 }
 
 // act is something that is asked of a lane.
@@ -83,6 +85,7 @@ func newProgram(seed uint64) program {
 	if p.mode != Drives {
 		p.mishaps = r.IntN(9)
 	}
+	p.maxResumes = 1 + r.Int64N(3)
 	return p
 }
 

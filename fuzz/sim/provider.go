@@ -9,6 +9,7 @@ import (
 
 	"pistore/provider"
 	"pistore/provider/faux"
+	"pistore/registers"
 	"pistore/session"
 )
 
@@ -31,7 +32,7 @@ type scripted struct {
 func newProvider(l *life) *scripted {
 	p := &scripted{life: l}
 	p.Provider = faux.New(faux.Options{
-		Name: providerName, Models: models, Forget: true, ChunkRunes: 8,
+		Name: providerName, Models: l.models(), Forget: true, ChunkRunes: 8,
 		Script: faux.Script{{Name: "sim", Match: func(provider.Request) bool { return true }, Rest: p.answer}},
 	})
 	return p
@@ -49,6 +50,7 @@ func (p *scripted) Stream(ctx context.Context, req provider.Request, deltas func
 		return provider.Response{Message: provider.Empty(req, "", session.StopError, "nobody asked")}
 	}
 	l.s.say("  %s: the provider is asked for a %s, attempt %d, %.60q", lane, asked.purpose, req.Attempt, newestText(req.Messages))
+	l.judgeModel(lane, req, asked.purpose)
 	if asked.purpose == forTurn {
 		l.s.oracle.judgeContext(lane, rendered(req.Messages))
 	}
@@ -56,6 +58,30 @@ func (p *scripted) Stream(ctx context.Context, req provider.Request, deltas func
 	response := p.Provider.Stream(ctx, req, deltas)
 	l.s.count("response " + string(response.Message.StopReason))
 	return response
+}
+
+// judgeModel: a request has the model and the tools that its step captured, and
+// this life has them.
+func (l *life) judgeModel(lane string, req provider.Request, what purpose) {
+	captured := l.s.oracle.captured(lane)
+	lacking, same := "", false
+	if captured != nil {
+		lacking = l.lacks(captured.Configuration, what == forTurn)
+		same = req.Model == captured.Configuration.Model && (req.Options == captured.StreamOptions || req.Options == hookOptions)
+	}
+	if lacking != "" || !same {
+		l.s.find("settings", "lane %s makes a request of %s with %s, and captured %+v (lacking %q)", lane, req.Model.ModelID, req.Options, captured, lacking)
+	}
+}
+
+// captured returns what the open step of a lane captured.
+func (o *oracle) captured(lane string) *registers.Context {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if op := o.openLocked(lane); op != nil {
+		return contextOf(op.state)
+	}
+	return nil
 }
 
 // Poll answers a poll as the handle says: pending some times, and then somehow.

@@ -38,6 +38,9 @@ var rules = []rule{
 	{"resumes", judgeResumes},
 	{"control", judgeControl},
 	{"one operation", judgeOne},
+	{"configuration", judgeConfiguration},
+	{"settings", judgeCaptured},
+	{"attempts", judgeReady},
 }
 
 // finalizes reports whether an operation is ended from outside, wherever it
@@ -146,7 +149,7 @@ func judgeQueues(c *commit) string {
 // and at the end of an operation that drained it or is ended from outside; writes
 // only in the first case.
 func (c *commit) mayDrop(id pistore.ID) bool {
-	if c.o.cancelling == id {
+	if c.o.call.cancelling == id {
 		return true
 	}
 	return slices.ContainsFunc(c.ops, func(ch change) bool {
@@ -513,6 +516,43 @@ func judgeAttempts(c *commit) string {
 		}
 	}
 	return ""
+}
+
+// An attempt is spent by its intent alone: where none was in flight the number of
+// the next one stays.
+func judgeReady(c *commit) string {
+	for _, ch := range c.ops {
+		before, after := nextAttempt(ch.before), nextAttempt(ch.after)
+		if before != 0 && after != 0 && before != after {
+			return fmt.Sprintf("attempt %d becomes attempt %d, and no request was made", before, after)
+		}
+	}
+	return ""
+}
+
+// nextAttempt is the number of an attempt that is not announced, 0 if there is
+// none.
+func nextAttempt(s registers.OpState) int64 {
+	if s == nil {
+		return 0
+	}
+	if sum := registers.SummaryOf(s); sum != nil && sum.Generating != nil {
+		switch g := sum.Generating.Generation.(type) {
+		case *registers.GenerationReady:
+			return g.NextAttempt
+		case *registers.GenerationRetryWait:
+			return g.NextAttempt
+		}
+	}
+	if run, ok := s.(*registers.RunState); ok {
+		switch p := run.Phase.(type) {
+		case *registers.AssistantReady:
+			return p.NextAttempt
+		case *registers.AssistantRetryWait:
+			return p.NextAttempt
+		}
+	}
+	return 0
 }
 
 // A retry waits as long as its policy says at least.

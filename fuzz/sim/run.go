@@ -16,22 +16,24 @@ import (
 // simulation is one run of a program.
 type simulation struct {
 	*account
-	ctx     context.Context
-	config  Config
-	program program
-	clock   *clock
-	rng     *rand.Rand // of the schedule
-	place   place
-	oracle  *oracle
-	world   *world
-	life    *life // nil: the process is dead
-	lives   int
-	mishaps int // that may still happen
-	mishapN int // that happened
-	next    map[string]int
-	unsure  *unsure
-	turns   map[string]int      // steps of each lane that were asked for
-	seen    map[pistore.ID]bool // those steps
+	ctx      context.Context
+	config   Config
+	program  program
+	clock    *clock
+	rng      *rand.Rand // of the schedule
+	place    place
+	oracle   *oracle
+	world    *world
+	life     *life // nil: the process is dead
+	lives    int
+	mishaps  int              // that may still happen
+	mishapN  int              // that happened
+	settings harness.Settings // of the application
+	wantsAll bool             // the next life is to lack nothing
+	next     map[string]int
+	unsure   *unsure
+	turns    map[string]int      // steps of each lane that were asked for
+	seen     map[pistore.ID]bool // those steps
 
 	transcripts map[string][]string
 	digest      string
@@ -42,7 +44,7 @@ func newSimulation(ctx context.Context, p program, c Config) (*simulation, error
 	s := &simulation{
 		account: a, ctx: ctx, config: c, program: p, clock: &clock{now: 1_700_000_000_000}, rng: dice(p.seed, "schedule"),
 		world: newWorld(), mishaps: p.mishaps, next: map[string]int{}, turns: map[string]int{}, seen: map[pistore.ID]bool{},
-		transcripts: map[string][]string{},
+		transcripts: map[string][]string{}, settings: newSettings(p),
 	}
 	switch {
 	case c.Mishaps < 0:
@@ -101,7 +103,7 @@ func (s *simulation) run() {
 func (s *simulation) moves() []move {
 	var moves []move
 	add := func(weight int, do func()) { moves = append(moves, move{weight, do}) }
-	l := s.life
+	l, stuck := s.life, false
 	for _, name := range s.lanesHere() {
 		if l.isHung(name) {
 			continue
@@ -116,13 +118,21 @@ func (s *simulation) moves() []move {
 				l.step(name, e.ID)
 			})
 		}
-		switch at, why := l.standing(name); at {
-		case suspended:
-			add(30, func() {
+		if at, why := l.standing(name); at == suspended {
+			if l.waits(name, why) {
+				stuck = true
+				continue
+			}
+			add(15, func() {
 				s.say("%s: resume (%s %s)", name, why.Reason, why.Detail)
 				l.resume(name)
 			})
-		case idle, running:
+			if why.Reason != harness.SuspendCrashLoop {
+				add(15, func() {
+					s.say("%s: resume automatically (%s %s)", name, why.Reason, why.Detail)
+					l.resumeAutomatically(name)
+				})
+			}
 		}
 	}
 	for _, name := range s.program.lanes {
@@ -130,8 +140,15 @@ func (s *simulation) moves() []move {
 			add(12, func() { s.perform(a) })
 		}
 	}
-	stuck := len(moves) == 0 && slices.ContainsFunc(s.lanesHere(), l.isHung)
-	if len(moves) == 0 {
+	if stuck && len(moves) == 0 {
+		add(30, func() {
+			s.say("end this life, for one that lacks nothing")
+			s.wantsAll = true
+			s.crash(false)
+		})
+	}
+	stuck = len(moves) == 0 && slices.ContainsFunc(s.lanesHere(), l.isHung)
+	if stuck {
 		for _, name := range s.lanesHere() {
 			if l.isHung(name) {
 				add(60, func() {
@@ -237,6 +254,7 @@ func (l *life) atRequest(lane string) {
 		if !l.act(a) {
 			s.seen[step] = false
 			s.turns[lane]--
+			s.unsure.inRequest = true
 			return
 		}
 		s.next[lane]++

@@ -85,6 +85,9 @@ func rollCall(r *rand.Rand) session.ToolCall {
 func newTools(l *life) (*tool.Set, error) {
 	var all []tool.Tool
 	for _, k := range toolKinds {
+		if l.missing[toolName(k.name)] {
+			continue
+		}
 		t := tool.Tool{Name: k.name, Description: "The tool " + k.name + ".", Parameters: toolParameters, Sequential: k.sequential}
 		if k.safe && (k.name != "look" || l.lookIsSafe) {
 			t.Replay = registers.ReplaySafe

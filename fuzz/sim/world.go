@@ -65,7 +65,7 @@ func (o *oracle) judgeRequest(lane string, attempt int64) *pending {
 		o.find("intent", "lane %s makes a request, and has no operation", lane)
 		return nil
 	}
-	op.effects++
+	o.judgeEffect(op, "a request")
 	p := pendingOf(op.state)
 	if p == nil {
 		o.find("intent", "lane %s makes a request that was not announced", lane)
@@ -86,6 +86,15 @@ func (o *oracle) judgeRequest(lane string, attempt int64) *pending {
 	return p
 }
 
+// judgeEffect counts an effect of an operation. In a life that resumed it the
+// count of resumes is durable before anything that may take the process down.
+func (o *oracle) judgeEffect(op *record, what string) {
+	op.effects++
+	if op.resumed {
+		o.find("resumes", "%s of operation %s starts before the Resume is durable", what, op.id)
+	}
+}
+
 // judgeCall checks a call that is being made against what is durable.
 func (o *oracle) judgeCall(key pistore.ID, arguments pistore.JSON, safe bool) {
 	w := o.world
@@ -100,7 +109,7 @@ func (o *oracle) judgeCall(key pistore.ID, arguments pistore.JSON, safe bool) {
 			if call.ResultEntryID != key {
 				continue
 			}
-			op.effects++
+			o.judgeEffect(op, "a call")
 			args := o.cells[pistore.Address{Namespace: registers.OpToolArgsNS, Key: registers.ToolKey(id, batch.StepID, call.SourceIndex)}]
 			switch {
 			case call.Status != registers.CallEffectPending:
