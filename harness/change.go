@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -79,11 +80,23 @@ func (c *change) cell(namespace, key string, w pistore.Write) {
 
 func (c *change) tell(ev Event) { c.news = append(c.news, ev) }
 
+// errUnsound: the planning of a change panicked, as the encoders do on a state
+// that has no stored form. That is a defect of the harness, which it faults
+// with: what is stored is as it was, and the process may have other sessions.
+var errUnsound = errors.New("a change cannot be planned")
+
+// catchUnsound is deferred by what plans a change.
+func catchUnsound(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%w: %v", errUnsound, r)
+	}
+}
+
 // tx is the transaction that leads from the change's start to p, conditional
 // on the registers that it was decided from: one that is overwritten from
-// memory must be what memory says.
-func (c *change) tx(p *position) pistore.Tx {
-	var tx pistore.Tx
+// memory must be what memory says, and so must what an idle lane was taken for.
+func (c *change) tx(p *position) (tx pistore.Tx, err error) {
+	defer catchUnsound(&err)
 	set := func(namespace, key string, value pistore.JSON) {
 		tx.Writes = append(tx.Writes, pistore.SetRegister{Namespace: namespace, Key: key, Value: value})
 	}
@@ -127,7 +140,7 @@ func (c *change) tx(p *position) pistore.Tx {
 	if laneState {
 		set(registers.LaneStateNS, p.lane, registers.EncodeLaneState(p.state))
 	}
-	return tx
+	return tx, nil
 }
 
 // writeContent writes entries and usage rows, and the leaf behind the last

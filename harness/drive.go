@@ -233,13 +233,20 @@ func (d *drive) advance(ev event) (action, bool) {
 			return nil, false
 		}
 		ids.rewind()
-		p, c, act := d.fold(from, ev, ids)
+		p, c, act, err := d.fold(from, ev, ids)
+		if err != nil {
+			break // to fault on the line
+		}
 		if !c.moved {
 			d.at = p
 			return act, true
 		}
-		t := d.l.gate.announce(EffectCommit, d.l.name, func() pistore.JSON { return describeTx(c.tx(p)) })
-		err := d.l.gate.pass(d.ctx, t)
+		tx, err := c.tx(p)
+		if err != nil {
+			break
+		}
+		t := d.l.gate.announce(EffectCommit, d.l.name, func() pistore.JSON { return describeTx(tx) })
+		err = d.l.gate.pass(d.ctx, t)
 		if again = errors.Is(err, errRefused); !again && err != nil {
 			return nil, false
 		}
@@ -254,13 +261,17 @@ func (d *drive) advance(ev event) (action, bool) {
 			return nil, false
 		}
 		ids.rewind()
-		p, c, act := d.fold(from, ev, ids)
+		p, c, act, err := d.fold(from, ev, ids)
+		if err != nil {
+			_ = d.l.fault(from.about(""), err)
+			return nil, false
+		}
 		if !c.moved {
 			d.at = p
 			return act, true
 		}
 		// What is admitted finishes, whatever is cancelled meanwhile.
-		err := d.l.commit(context.WithoutCancel(d.trail.ctx), p, c)
+		err = d.l.commit(context.WithoutCancel(d.trail.ctx), p, c)
 		if errors.Is(err, pistore.ErrConflict) {
 			if err = d.l.reload(context.WithoutCancel(d.ctx), d); err == nil {
 				continue
@@ -283,8 +294,9 @@ func (d *drive) advance(ev event) (action, bool) {
 // fold is the machine's fold with the count of resumes: one more in the first
 // commit of a Resume, none in every other. A rerun of a safe call, and a hook,
 // need no commit but this one, which bounds a loop of crashes.
-func (d *drive) fold(from *position, ev event, ids *reserve) (*position, *change, action) {
-	p, c, act := d.h.planner.fold(from, ev, d.h.env(), ids)
+func (d *drive) fold(from *position, ev event, ids *reserve) (p *position, c *change, act action, err error) {
+	defer catchUnsound(&err)
+	p, c, act = d.h.planner.fold(from, ev, d.h.env(), ids)
 	if d.resuming && d.callsOut(act) {
 		c.moved = true
 	}
@@ -295,7 +307,7 @@ func (d *drive) fold(from *position, ev event, ids *reserve) (*position, *change
 		}
 		p = p.withState(func(s registers.OpState) { *registers.ResumesOf(s) = resumes })
 	}
-	return p, c, act
+	return p, c, act, nil
 }
 
 // callsOut reports whether an action that needs no commit of its own calls

@@ -185,8 +185,14 @@ func (l *Lane) decide(ctx context.Context, plan func(*position, mint, *change) (
 	for {
 		ids.rewind()
 		c := &change{from: l.position()}
-		next, err := plan(c.from, ids, c)
-		if err != nil {
+		next, err := func() (next *position, err error) {
+			defer catchUnsound(&err)
+			return plan(c.from, ids, c)
+		}()
+		switch {
+		case errors.Is(err, errUnsound):
+			return nil, l.fault(c.from.about(""), err)
+		case err != nil:
 			return nil, fmt.Errorf("harness: lane %s: %w", l.name, err)
 		}
 		if !c.moved {
@@ -277,7 +283,10 @@ func (l *Lane) detach(p *position) (driven bool) {
 // commit makes a change durable and moves the lane to p. The caller holds the
 // line.
 func (l *Lane) commit(ctx context.Context, p *position, c *change) error {
-	tx := c.tx(p)
+	tx, err := c.tx(p)
+	if err != nil {
+		return err
+	}
 	// What a change settles belongs to the turn that it was made from, whatever
 	// turn it leads to.
 	about := p.about("")

@@ -306,3 +306,23 @@ func checkSummaryWrites(t *testing.T, txs []pistore.Tx) {
 		t.Errorf("preparations %v outlive their operations", prepared)
 	}
 }
+
+// A count that no number of the store holds is as much as one does: the context
+// is full.
+func TestAbsurdTokenCounts(t *testing.T) {
+	for _, byHand := range []bool{true, false} {
+		turns := faux.Turns(
+			faux.Step{Content: []session.Block{session.ToolCall{ID: "c", Name: "append", Arguments: `{}`}}, Usage: `{"totalTokens":9007199254740991}`},
+			faux.Step{Content: session.TextContent("Done."), Usage: `{"totalTokens":9007199254740991}`})
+		r := newSummaryRig(t, config{options: func(o *harness.Options) { o.Compaction = harness.Compaction{ByHand: byHand, KeepRecentTokens: 1} }},
+			faux.Scene{Name: "call", Match: faux.Prompt("go"), Turns: turns}, summaryScene(faux.Text("SUMMARY")))
+		r.completed(r.prompt("go"))
+		_, err := r.lane.AppendMessage(r.ctx, &session.UserMessage{Content: session.TextContent("noted")})
+		r.check(err)
+		r.completed(r.compact(""))
+		want := map[bool]int{true: 1, false: 2}[byHand]
+		if n := len(slices.DeleteFunc(r.purposes(), func(s string) bool { return s != "compaction" })); n != want {
+			t.Errorf("by hand %v: %d compactions, want %d", byHand, n, want)
+		}
+	}
+}

@@ -25,7 +25,7 @@ func contextTokens(p *position, path *pathEntry, env *environment) int64 {
 	size := 0
 	for t := path; t != nil; t = t.prev {
 		if n, ok := reportedTokens(t.entry); ok {
-			return n + tokensOf(size)
+			return storable(n + tokensOf(size))
 		}
 		size += env.entryBytes(t.entry)
 	}
