@@ -107,14 +107,16 @@ func (c *change) tx(p *position) (tx pistore.Tx, err error) {
 	if from != nil && (op == nil || op.state != from.state) {
 		expect(registers.OpStateNS, string(from.meta.OperationID), from.seq)
 	}
+	accepted := from == nil && op != nil // on what the lane was: leaf, configuration
+	moved := p.leaf != c.from.leaf
 	laneState := !sameState(c.from.state, p.state)
-	if laneState {
+	if laneState || from == nil && moved { // an idle lane is nobody else's either
 		expect(registers.LaneStateNS, p.lane, c.from.stateSeq)
 	}
-	if p.leaf != c.from.leaf {
+	if moved || accepted {
 		expect(registers.LaneLeafNS, p.lane, c.from.leafSeq)
 	}
-	if c.configured || from != nil && op != nil && capturedConfiguration(from, op) {
+	if c.configured || accepted || from != nil && op != nil && capturedConfiguration(from, op) {
 		expect(registers.LaneConfigNS, p.lane, c.from.configSeq)
 	}
 
@@ -125,7 +127,7 @@ func (c *change) tx(p *position) (tx pistore.Tx, err error) {
 		tx.Writes = append(tx.Writes,
 			pistore.DeleteRegister{Namespace: registers.OpMetaNS, Key: string(from.meta.OperationID)},
 			pistore.DeleteRegister{Namespace: registers.OpStateNS, Key: string(from.meta.OperationID)})
-	case op != nil && from == nil: // acceptance
+	case accepted:
 		set(registers.OpMetaNS, string(op.meta.OperationID), registers.EncodeOpMeta(op.meta))
 		set(registers.OpStateNS, string(op.meta.OperationID), registers.EncodeOpState(op.state))
 	case op != nil && op.state != from.state:

@@ -3,6 +3,8 @@ package harness_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"pistore"
@@ -287,4 +289,80 @@ func TestPromptMeetsAnother(t *testing.T) {
 		t.Errorf("resumed %s", run.OperationID())
 	}
 	r.completed(r.finish())
+}
+
+// beside is a harness of another owner over the same session, in manual drive,
+// whose commits the rig's oracle does not see: the rig must be a spoiled one.
+func (r *rig) beside() *harness.Lane {
+	r.t.Helper()
+	h, err := harness.New(r.store.Storage, harness.Options{
+		Providers: provider.NewSet(faux.New(faux.Options{Script: echo})), Drive: harness.Manual,
+		Configuration: r.lane.Configuration(), Compaction: keepLittle,
+	})
+	r.check(err)
+	r.t.Cleanup(func() { r.check(h.Close(context.Background())) })
+	l, err := h.Lane(r.ctx, "main")
+	r.check(err)
+	return l
+}
+
+var keepLittle = harness.Compaction{KeepRecentTokens: 1}
+
+// Another owner began an operation: nobody here can wait for its end.
+func TestWaitIdleMeetsAnother(t *testing.T) {
+	r := newRig(t, config{script: echo, active: []string{}, spoiled: true})
+	r.completed(r.prompt("one"))
+	_, err := r.beside().Prompt(r.ctx, harness.Prompt{Text: "theirs"})
+	r.check(err)
+	if _, err = r.lane.Prompt(r.ctx, harness.Prompt{Text: "mine"}); !errors.Is(err, harness.ErrLaneBusy) {
+		t.Fatalf("prompt: %v", err)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- r.lane.WaitIdle(r.ctx) }()
+	if err := await(r, waited); !errors.Is(err, harness.ErrSuspended) {
+		t.Errorf("wait for the idle lane: %v", err)
+	}
+}
+
+// Another owner began a compaction: what would be appended to the lane that was
+// idle is refused, since no context would hold it again.
+func TestIdleAppendMeetsAnother(t *testing.T) {
+	r := newRig(t, config{script: echo, active: []string{}, spoiled: true})
+	for _, text := range []string{"one", "two"} {
+		r.completed(r.prompt(text))
+	}
+	_, err := r.beside().Compact(r.ctx, "")
+	r.check(err)
+	if _, err = r.lane.AppendMessage(r.ctx, remembered); !errors.Is(err, harness.ErrLaneBusy) {
+		t.Errorf("append: %v", err)
+	}
+}
+
+var remembered = &session.UserMessage{Content: session.TextContent("REMEMBER")}
+
+// Another owner moved the leaf: what is summarized is prepared from there.
+func TestPreparationMeetsAnother(t *testing.T) {
+	for name, begin := range map[string]func(*rig) (*harness.Handle, error){
+		"compaction": func(r *rig) (*harness.Handle, error) { return r.lane.Compact(r.ctx, "") },
+		"navigation": func(r *rig) (*harness.Handle, error) {
+			return r.lane.Navigate(r.ctx, harness.Navigation{TargetID: r.entry(0), Summarize: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, config{script: echo, active: []string{}, spoiled: true, options: func(o *harness.Options) { o.Compaction = keepLittle }})
+			for _, text := range []string{"one", "two"} {
+				r.completed(r.prompt(text))
+			}
+			_, err := r.beside().AppendMessage(r.ctx, remembered)
+			r.check(err)
+			_, err = begin(r)
+			r.check(err)
+			r.completed(r.finish())
+			requests := r.faux.Requests()
+			asked := session.JoinText(requests[len(requests)-1].Messages[0].(*session.UserMessage).Content)
+			if !strings.Contains(asked, "REMEMBER") && !slices.Contains(r.transcript(), "user: REMEMBER") {
+				t.Errorf("what was appended is neither summarized nor kept: %q", r.transcript())
+			}
+		})
+	}
 }

@@ -159,13 +159,15 @@ func (l *Lane) Finalize(ctx context.Context, outcome registers.Outcome) (registe
 // when the operation waits for a Resume, those of [Handle.Wait].
 func (l *Lane) WaitIdle(ctx context.Context) error {
 	for {
-		l.mu.Lock()
-		idle, handle := l.pos.op == nil, l.current
-		l.mu.Unlock()
+		if err := l.take(ctx); err != nil { // between decisions: an operation has its handle then
+			return err
+		}
+		op, handle := l.position().op, l.handle()
+		l.give()
 		switch {
-		case idle:
-			return l.h.sealedBy()
-		case handle == nil: // another owner's, found on the way
+		case op == nil:
+			return nil
+		case handle == nil || handle.id != op.meta.OperationID: // another owner's, found on the way
 			return fmt.Errorf("harness: lane %s: %w", l.name, ErrSuspended)
 		}
 		result, err := handle.Wait(ctx)
