@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -448,6 +449,66 @@ func TestFinalize(t *testing.T) {
 	}
 	if _, err := r.lane.Finalize(r.ctx, "perhaps"); !errors.Is(err, pistore.ErrInvalid) {
 		t.Errorf("with an unknown outcome: %v", err)
+	}
+}
+
+// meeting is a Storage whose next look at registers meets something else.
+type meeting struct {
+	pistore.Storage
+	with atomic.Pointer[func()]
+}
+
+func (m *meeting) Unwrap() pistore.Storage { return m.Storage }
+
+func (m *meeting) Registers(ctx context.Context, at []pistore.Address) ([]pistore.Register, error) {
+	if with := m.with.Swap(nil); with != nil {
+		(*with)()
+	}
+	return m.Storage.Registers(ctx, at)
+}
+
+// A response comes in when the operation has just been finalized, and before the
+// drive is told: there is nothing to settle.
+func TestFinalizeMeetsTheDrive(t *testing.T) {
+	m := &meeting{}
+	r := newRig(t, config{script: echo, drive: harness.Manual, spoiled: true, wrap: func(s pistore.Storage) pistore.Storage { m.Storage = s; return m }})
+	handle, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "go"})
+	r.check(err)
+	drainUntil(r, harness.EffectRequest)
+	step := func() { // while what was finalized is read back
+		_, err := r.lane.Step(r.ctx)
+		r.check(err)
+	}
+	m.with.Store(&step)
+	_, err = r.lane.Finalize(r.ctx, registers.Aborted)
+	r.check(err)
+	r.check(r.lane.Settle(r.ctx))
+	result, err := handle.Wait(r.ctx)
+	r.check(err)
+	checkEnded(r, result)
+	if n := len(r.faux.Requests()); n != 1 || len(r.lane.Peek()) != 0 {
+		t.Errorf("%d requests, and %v is parked", n, r.lane.Peek())
+	}
+}
+
+// A compaction that an administrator ends has no summary, whatever the outcome.
+func TestFinalizedCompactionHasNoSummary(t *testing.T) {
+	for _, outcome := range []registers.Outcome{registers.Completed, registers.Failed, registers.Aborted} {
+		var ends []harness.CompactionEnd
+		r := newSummaryRig(t, config{drive: harness.Manual, onEvent: func(ev harness.Event) {
+			if ev, ok := ev.(harness.CompactionEnd); ok {
+				ends = append(ends, ev)
+			}
+		}}, fill, summaryScene(faux.Text("SUMMARY")))
+		r.completed(r.prompt("fill"))
+		_, err := r.lane.Compact(r.ctx, "")
+		r.check(err)
+		_, err = r.lane.Finalize(r.ctx, outcome)
+		r.check(err)
+		r.check(r.lane.Settle(r.ctx))
+		if len(ends) != 1 || ends[0].EntryID != "" || ends[0].Error == "" {
+			t.Errorf("%s: it ended with %+v", outcome, ends)
+		}
 	}
 }
 

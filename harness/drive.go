@@ -215,11 +215,14 @@ func (d *drive) left() SpanEnd {
 	return SpanEnd{Status: SpanAbandoned}
 }
 
-// position is the lane's, and whether it is still this drive's to go on from.
+// position is the lane's, and whether it is still this drive's to go on from: a
+// call that ends the operation moves the lane first and takes the drive off it
+// behind that.
 func (d *drive) position() (*position, bool) {
 	d.l.mu.Lock()
 	defer d.l.mu.Unlock()
-	return d.l.pos, d.l.drive == d
+	p := d.l.pos
+	return p, d.l.drive == d && p.op != nil && p.op.meta.OperationID == d.handle.id
 }
 
 // advance commits what an event leads to and returns the effect that comes

@@ -177,7 +177,8 @@ type (
 		Reason registers.CompactionReason
 	}
 	// CompactionEnd: a compaction is over. EntryID is that of its summary, empty
-	// if there is none, and then Error says why: it failed, or a hook declined.
+	// if there is none, and then Error says why: it failed or was ended, or a hook
+	// declined.
 	CompactionEnd struct {
 		About
 		Reason  registers.CompactionReason

@@ -260,7 +260,7 @@ func (l *Lane) endedElsewhere(ctx context.Context, handle *Handle, old *position
 	case last == nil || last.OperationID != id:
 		handle.seal(fmt.Errorf("harness: operation %s: %w", id, ErrUnknownOutcome))
 	default:
-		l.post(endOf(old.about(""), *last))
+		l.post(endOf(old, *last))
 		handle.answer(Result{Ended: last}, by)
 	}
 }

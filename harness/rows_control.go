@@ -80,6 +80,7 @@ const (
 	abortedResponseText = "The run was aborted before the request was made."
 	unknownResponseText = "The run was aborted; whether the request was answered is unknown."
 
+	finalizedText         = "The operation was ended by an administrative call."
 	finalizedResponseText = "The run was ended by an administrative call; whether the request was answered is unknown."
 	finalizedCallText     = "This call was not executed: the run was ended by an administrative call."
 	finalizedRunningText  = "The run was ended by an administrative call while this call ran; its effect may have happened, in part or in whole."
@@ -113,7 +114,7 @@ func finalize(p *position, outcome registers.Outcome, m mint, c *change) *positi
 	p = settleUnknown(p, m, c)
 	result := registers.LastResult{Outcome: outcome}
 	if outcome == registers.Failed {
-		result.Error = &registers.Failure{Code: "finalized", Message: "The operation was ended by an administrative call."}
+		result.Error = &registers.Failure{Code: "finalized", Message: finalizedText}
 	}
 	if run, ok := p.op.state.(*registers.RunState); ok {
 		result.FinalAssistantID = run.LatestAssistantEntryID
@@ -144,7 +145,7 @@ func settleUnknown(p *position, m mint, c *change) *position {
 			case registers.CallPlanned:
 				p = applyToolSettled(p, i, errorResult(finalizedCallText), m, c)
 			case registers.CallEffectPending:
-				p = applyToolSettled(p, i, errorResult(finalizedRunningText), m, c)
+				p = applyToolSettled(p, i, unfinished(p, i, finalizedRunningText), m, c)
 			}
 		}
 	}

@@ -52,9 +52,9 @@ func terminate(p *position, result registers.LastResult, c *change) *position {
 		c.tell(TurnEnd{p.about(step)})
 	}
 	if ph, ok := p.op.phase().(*registers.RunCompaction); ok {
-		c.tell(CompactionEnd{About: p.about(""), Reason: ph.Reason, Error: string(result.Outcome)})
+		c.tell(CompactionEnd{About: p.about(""), Reason: ph.Reason, Error: whyNoSummary(result)})
 	}
-	c.tell(endOf(p.about(""), result))
+	c.tell(endOf(p, result))
 	ended := registers.QueuedIDs(p.op.state)
 	idle := *p.withQueued(func(all map[pistore.ID]registers.PendingEntry) {
 		for _, id := range ended {
@@ -66,26 +66,34 @@ func terminate(p *position, result registers.LastResult, c *change) *position {
 	return &idle
 }
 
-// endOf is the event of an operation that ended.
-func endOf(about About, result registers.LastResult) Event {
+// endOf is the event of the operation at a position, which ended.
+func endOf(p *position, result registers.LastResult) Event {
+	about := p.about("")
 	switch result.Kind {
 	case registers.KindRun:
 		return RunEnd{about, result}
 	case registers.KindNavigation:
 		return NavigationEnd{about, result}
 	case registers.KindCompaction:
-		end := CompactionEnd{About: about}
-		switch {
-		case result.Outcome == registers.Completed:
-			end.EntryID = result.LeafID
-		case result.Error != nil:
-			end.Error = result.Error.Message
-		default:
-			end.Error = string(result.Outcome)
+		if result.Outcome == registers.Completed && result.LeafID != p.op.meta.SourceLeafID {
+			return CompactionEnd{About: about, EntryID: result.LeafID}
 		}
-		return end
+		return CompactionEnd{About: about, Error: whyNoSummary(result)}
 	default:
 		panic(fmt.Sprintf("harness: operation of kind %q", result.Kind))
+	}
+}
+
+// whyNoSummary says why an operation ended before its summary was written. One
+// that has completed all the same was finalized.
+func whyNoSummary(result registers.LastResult) string {
+	switch {
+	case result.Error != nil:
+		return result.Error.Message
+	case result.Outcome == registers.Completed:
+		return finalizedText
+	default:
+		return string(result.Outcome)
 	}
 }
 
@@ -141,11 +149,15 @@ func replayable(call registers.Call, name string, env *environment) bool {
 	return call.Replay == registers.ReplaySafe && (!ok || t.Replay == registers.ReplaySafe)
 }
 
-// interrupted is the result of a call whose outcome nobody knows, with what its
-// tool had reported until then.
+// interrupted is the result of a call whose outcome nobody knows.
 func interrupted(p *position, index int, id pistore.ID) toolResult {
-	text := fmt.Sprintf("The process ended while tool %q ran (call %s). Its effect may have happened, in part or in whole. Check before you repeat it.",
-		p.op.batch[index].Name, id)
+	return unfinished(p, index, fmt.Sprintf("The process ended while tool %q ran (call %s). Its effect may have happened, in part or in whole. Check before you repeat it.",
+		p.op.batch[index].Name, id))
+}
+
+// unfinished is the result of a call that did not come to an end, with what its
+// tool had reported until then.
+func unfinished(p *position, index int, text string) toolResult {
 	out, ok := p.op.output[index]
 	if !ok {
 		return errorResult(text)

@@ -443,12 +443,24 @@ func TestInterruptedWithOutput(t *testing.T) {
 	r.check(err)
 	result := r.finish()
 	r.completed(result)
+	r.hasOutput(`"append"`, string(r.outcomeOf("append")))
+	checkEnded(r, result)
+
+	r = newRig(t, config{script: script, rows: first.rows(), seed: 1})
+	ended, err := r.lane.Finalize(r.ctx, registers.Aborted)
+	r.check(err)
+	r.hasOutput()
+	checkEnded(r, harness.Result{Ended: &ended})
+}
+
+// hasOutput expects the parts of an output, and others, in the first result.
+func (r *rig) hasOutput(others ...string) {
+	r.t.Helper()
 	_, messages := r.messages()
 	text := session.JoinText(messages[2].(*session.ToolResultMessage).Content)
-	for _, part := range []string{`"append"`, string(r.outcomeOf("append")), "began", "7 bytes left out", "was at it"} {
+	for _, part := range append(others, "began", "7 bytes left out", "was at it") {
 		if !strings.Contains(text, part) {
-			t.Errorf("the result lacks %q: %s", part, text)
+			r.t.Errorf("the result lacks %q: %s", part, text)
 		}
 	}
-	checkEnded(r, result)
 }
