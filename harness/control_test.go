@@ -3,6 +3,8 @@ package harness_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -254,6 +256,52 @@ func TestAbortOfRestored(t *testing.T) {
 					if i >= len(got) || !strings.HasPrefix(got[i], want) {
 						t.Errorf("line %d of %q, want %q", i, got, want)
 					}
+				}
+			})
+		}
+	}
+}
+
+// A call that a crash left started is not said to be unexecuted, wherever an
+// abort meets its rerun: before it is asked for, parked, or behind before_resume.
+func TestAbortOfRerun(t *testing.T) {
+	script := faux.Script{{Turns: faux.Turns(calls("lookup"), faux.Text("Done."))}}
+	for _, hooked := range []bool{false, true} {
+		for _, drive := range []harness.Drive{harness.Automatic, harness.Manual} {
+			if !hooked && drive == harness.Automatic {
+				continue // the rerun is over before an abort
+			}
+			t.Run(fmt.Sprint(drive, hooked), func(t *testing.T) {
+				crashed := newRig(t, config{script: script, drive: harness.Manual})
+				_, err := crashed.lane.Prompt(crashed.ctx, harness.Prompt{Text: "go"})
+				crashed.check(err)
+				for range 4 { // intent, request, settlement, and the call
+					_, err := crashed.lane.Step(crashed.ctx)
+					crashed.check(err)
+				}
+				in := make(chan struct{})
+				r := newRig(t, config{script: script, drive: drive, rows: crashed.rows(), seed: 1, options: func(o *harness.Options) {
+					if !hooked {
+						return
+					}
+					o.Hooks.BeforeResume = append(o.Hooks.BeforeResume, func(ctx context.Context, q harness.Resuming) (harness.Resuming, error) {
+						close(in)
+						<-ctx.Done()
+						return q, nil
+					})
+				}})
+				_, err = r.lane.Resume(r.ctx)
+				r.check(err)
+				switch {
+				case drive == harness.Manual:
+					drainUntil(r, map[bool]harness.EffectKind{true: harness.EffectHook, false: harness.EffectTool}[hooked])
+				default:
+					await(r, in)
+				}
+				abort(r)
+				checkEnded(r, r.finish())
+				if got := r.transcript(); !slices.Contains(got, "result of lookup: interrupted") || r.started() != 0 {
+					t.Errorf("%d calls started, and it came to %q", r.started(), got)
 				}
 			})
 		}

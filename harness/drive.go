@@ -27,9 +27,11 @@ type drive struct {
 	at       *position    // what the effect under way was asked for
 	resuming bool         // the first commit of a Resume is still to come
 	running  map[int]bool // calls of the open batch under way in this process
-	judging  judgement    // the planned call that before_tool judges
-	done     completions
-	trail    trail
+	// interrupted are the results of calls that were started before the drive.
+	interrupted map[pistore.ID]bool
+	judging     judgement // the planned call that before_tool judges
+	done        completions
+	trail       trail
 }
 
 // judgement names a planned call that before_tool is asked about.
@@ -102,6 +104,9 @@ func (l *Lane) start(ctx context.Context, handle *Handle, resuming bool) {
 	at := l.position()
 	if at.op.cancelled() {
 		d.abort()
+	}
+	if resuming {
+		d.interrupted = at.op.started()
 	}
 	l.mu.Lock()
 	l.drive = d
@@ -392,7 +397,13 @@ func (d *drive) startTool(index int) {
 	about := p.about(batch.StepID)
 	ctx := d.trail.ctx
 	t := d.l.gate.announce(EffectTool, d.l.name, func() pistore.JSON { return describeCall(call, id) })
-	unstarted := func() { d.done.add(toolSettled{index, errorResult(abortedCallText)}) }
+	unstarted := func() {
+		result := errorResult(abortedCallText)
+		if d.interrupted[id] { // it is its rerun that does not start
+			result = interrupted(p, index, id)
+		}
+		d.done.add(toolSettled{index, result})
+	}
 	d.l.gate.whenRefused(t, unstarted)
 	d.h.enter()
 	d.l.gate.enter()

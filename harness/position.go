@@ -152,6 +152,20 @@ func (op *operation) phase() registers.Phase {
 	return nil
 }
 
+// started names the results of the open batch's calls that were started and are
+// not settled.
+func (op *operation) started() map[pistore.ID]bool {
+	out := map[pistore.ID]bool{}
+	if batch, ok := op.phase().(*registers.Tools); ok {
+		for _, call := range batch.Calls {
+			if call.Status == registers.CallEffectPending {
+				out[call.ResultEntryID] = true
+			}
+		}
+	}
+	return out
+}
+
 // owned returns the registers that end with the operation, op.meta and op.state
 // aside: those that its state names, as far as they exist.
 func (op *operation) owned() []pistore.Address {
