@@ -186,3 +186,10 @@ func lastPayload(c *change) pistore.JSON {
 
 // HoldsPath reports whether a lane keeps its conversation in memory.
 func HoldsPath(l *Lane) bool { return l.position().path != nil }
+
+// KnownLanes names the lanes that a harness keeps in memory.
+func KnownLanes(h *Harness) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.lanes))
+}

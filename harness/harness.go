@@ -171,13 +171,15 @@ func (h *Harness) Lane(ctx context.Context, name string) (*Lane, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidLane, err)
 	}
 	l := h.lane(name)
+	defer h.letGo(l)
 	if err := l.restoreOnce(ctx); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-// lane returns the one value that stands for a lane in this process.
+// lane returns the one value that stands for a lane in this process, until the
+// caller lets it go.
 func (h *Harness) lane(name string) *Lane {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,7 +188,18 @@ func (h *Harness) lane(name string) *Lane {
 		l = newLane(h, name)
 		h.lanes[name] = l
 	}
+	l.callers++
 	return l
+}
+
+// letGo keeps the value only if the lane turned out to be there, or somebody
+// else still asks.
+func (h *Harness) letGo(l *Lane) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.callers--; l.callers == 0 && l.position() == nil {
+		delete(h.lanes, l.name)
+	}
 }
 
 // Close is a controlled crash: nothing more is admitted, handlers are

@@ -16,6 +16,8 @@ type Lane struct {
 	name string
 	gate *gate
 
+	callers int // who ask for the lane; guarded by the harness
+
 	// line is the lane mutation line: whoever holds its one token decides,
 	// commits at most once, and updates memory. Waiters are served in order.
 	// No request, tool or sleep happens while it is held.

@@ -21,12 +21,14 @@ func (h *Harness) CreateLane(ctx context.Context, name string, anchor pistore.ID
 	if err := h.takeSettings(ctx); err != nil {
 		return nil, err
 	}
-	defer h.giveSettings()
 	l := h.lane(name)
+	defer h.letGo(l)
 	if err := l.take(ctx); err != nil {
+		h.giveSettings()
 		return nil, err
 	}
 	defer l.give()
+	defer h.giveSettings() // first: a listener that hears of the lane may change them
 	if l.position() != nil {
 		return nil, fmt.Errorf("harness: %w: %s", ErrLaneExists, name)
 	}
@@ -50,6 +52,11 @@ func (h *Harness) CreateLane(ctx context.Context, name string, anchor pistore.ID
 	l.move(&position{
 		lane: name, leaf: anchor, leafSeq: r.Seqs[0], config: &config, configSeq: r.Seqs[1], stateSeq: r.Seqs[2],
 	})
+	if h.checks {
+		if err := l.check(context.WithoutCancel(ctx)); err != nil {
+			return nil, l.rejected(ctx, err)
+		}
+	}
 	l.post(LaneCreated{About{Lane: name}, anchor})
 	return l, nil
 }

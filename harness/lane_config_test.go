@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -67,6 +68,60 @@ func TestCreateLane(t *testing.T) {
 	other := newRig(t, config{script: echo, rows: r.rows(), seed: 1})
 	if _, err := other.h.CreateLane(other.ctx, "side", ""); !errors.Is(err, harness.ErrLaneExists) {
 		t.Errorf("a lane that exists in the store: %v", err)
+	}
+}
+
+// A listener that hears of a lane may change the settings, and make another.
+func TestListenerOfANewLane(t *testing.T) {
+	var r *rig
+	heard := make(chan error, 2)
+	r = newRig(t, config{script: echo, onEvent: func(ev harness.Event) {
+		if ev, ok := ev.(harness.LaneCreated); ok && ev.Lane == "first" {
+			heard <- r.h.ChangeSettings(r.ctx, func(s harness.Settings) harness.Settings { return s })
+			_, err := r.h.CreateLane(r.ctx, "second", "")
+			heard <- err
+		}
+	}})
+	_, err := r.h.CreateLane(r.ctx, "first", "")
+	r.check(err)
+	for range 2 {
+		r.check(await(r, heard))
+	}
+}
+
+// Names that nobody made a lane of are not kept in memory.
+func TestUnknownLanesAreForgotten(t *testing.T) {
+	r := newRig(t, config{script: echo})
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			if _, err := r.h.Lane(r.ctx, fmt.Sprint("lane ", i%8)); !errors.Is(err, harness.ErrUnknownLane) {
+				t.Error(err)
+			}
+			if _, err := r.h.CreateLane(r.ctx, fmt.Sprint("lane ", i%8), "nowhere"); !errors.Is(err, harness.ErrUnknownTarget) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if names := harness.KnownLanes(r.h); len(names) != 1 {
+		t.Errorf("lanes %q are kept", names)
+	}
+}
+
+// A lane that is stored otherwise than it was made is a fault, where commits are
+// read back.
+func TestCreateLaneChecks(t *testing.T) {
+	s := &spoiler{spoil: func(w pistore.Write) pistore.Write {
+		if set, ok := w.(pistore.SetRegister); ok && set.Namespace == registers.LaneConfigNS {
+			set.Value = pistore.JSON(strings.Replace(string(set.Value), `"off"`, `"high"`, 1))
+			return set
+		}
+		return w
+	}}
+	r := newRig(t, config{script: echo, spoiled: true, wrap: func(inner pistore.Storage) pistore.Storage { s.Storage = inner; return s }})
+	if _, err := r.h.CreateLane(r.ctx, "side", ""); !errors.Is(err, pistore.ErrFaulted) || !errors.Is(err, pistore.ErrCorrupt) {
+		t.Errorf("create: %v", err)
 	}
 }
 
