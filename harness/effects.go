@@ -80,7 +80,7 @@ func (d *drive) summarize() (event, bool) {
 	g := registers.SummaryOf(p.op.state).Generating
 	pend := g.Generation.(*registers.GenerationPending)
 	about := p.about("")
-	req := summaryRequest(p, d.h.env())
+	req := summaryRequest(p)
 	t := d.l.gate.announce(EffectRequest, d.l.name, func() pistore.JSON { return describeSummary(g, pend) })
 	if d.l.gate.pass(d.signal, t) != nil {
 		unsent := provider.Response{Message: provider.Empty(req, "", session.StopAborted, abortedResponseText)}

@@ -270,9 +270,9 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 	case chooseModel:
 		return applyChooseModel(p, env, m)
 	case intendSummary:
-		return applyIntendSummary(p, m)
+		return applyIntendSummary(p, env, m)
 	case summaryResponded:
-		return applySummaryResponse(p, ev, env, m, c)
+		return applySummaryResponse(p, ev, m, c)
 	case summaryDecided:
 		return applyDecided(p, ev, env, m, c)
 	case abandonSummary:

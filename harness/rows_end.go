@@ -103,11 +103,8 @@ func applyResumed(p *position, env *environment, m mint, c *change) *position {
 	if beyond(p.op) != "" {
 		return p // not even what was in flight is ours to settle
 	}
-	if sum := registers.SummaryOf(p.op.state); sum != nil && sum.Generating != nil {
-		if pend, ok := sum.Generating.Generation.(*registers.GenerationPending); ok {
-			return recoverSummary(p, sum.Generating, pend, c)
-		}
-		return p
+	if pend := attemptOf(p.op.state); pend != nil {
+		return recoverSummary(p, pend, c)
 	}
 	switch ph := p.op.phase().(type) {
 	case *registers.AssistantPending:

@@ -47,24 +47,24 @@ func (intendSummary) isAction()  {}
 func (abandonSummary) isAction() {}
 func (effectSummary) isAction()  {}
 
-// summaryWork is what a summary needs in memory beside its state. The drafts of
-// an attempt are nowhere else: an attempt that a crash cuts off starts again.
+// summaryWork is what a summary needs in memory beside its state. What belongs
+// to an attempt is nowhere else: an attempt that a crash cuts off starts again.
 type summaryWork struct {
 	preparation *registers.Preparation
-	draft       string // of the newest settled request of the attempt
-	settled     int64  // requests of the attempt
+	cut         summaryCut // of the attempt, from its first request on
+	draft       string     // of the newest settled request of the attempt
+	settled     int64      // requests of the attempt
 }
+
+// again is the work of an attempt that has not begun.
+func (w summaryWork) again() summaryWork { return summaryWork{preparation: w.preparation} }
 
 // nextOfSummary says what a summary asks for.
 func nextOfSummary(p *position, env *environment) action {
 	sum := registers.SummaryOf(p.op.state)
-	var pending bool
-	if sum.Generating != nil {
-		pend, ok := sum.Generating.Generation.(*registers.GenerationPending)
-		pending = ok && pend.Request != nil
-	}
+	pend := attemptOf(p.op.state)
 	switch {
-	case pending:
+	case pend != nil && pend.Request != nil:
 		return effectSummary{}
 	case registers.ControlOf(p.op.state).CancelRequested:
 		return abandonSummary{}
@@ -82,6 +82,17 @@ func nextOfSummary(p *position, env *environment) action {
 	default:
 		panic(fmt.Sprintf("harness: generation %T", g))
 	}
+}
+
+// attemptOf is the attempt at a summary that an operation is in, nil if it is in
+// none.
+func attemptOf(s registers.OpState) *registers.GenerationPending {
+	sum := registers.SummaryOf(s)
+	if sum == nil || sum.Generating == nil {
+		return nil
+	}
+	pend, _ := sum.Generating.Generation.(*registers.GenerationPending)
+	return pend
 }
 
 // decisionHook is the hook that decides on a summary.
@@ -233,8 +244,13 @@ func applyChooseModel(p *position, env *environment, m mint) *position {
 	return p.withSummary(func(sum *registers.Summary) { sum.Generating = generating })
 }
 
-// applyIntendSummary announces the first request of an attempt, or the next.
-func applyIntendSummary(p *position, m mint) *position {
+// applyIntendSummary announces the first request of an attempt, or the next. All
+// requests of an attempt are of one cut, whatever becomes of the model meanwhile.
+func applyIntendSummary(p *position, env *environment, m mint) *position {
+	if work := p.op.summary; work.cut.parts == nil {
+		work.cut = cutSummary(p, env)
+		p = p.withWork(work)
+	}
 	request := &registers.NestedRequest{Index: p.op.summary.settled, UsageID: m.New()}
 	switch g := registers.SummaryOf(p.op.state).Generating.Generation.(type) {
 	case *registers.GenerationReady:
@@ -247,7 +263,7 @@ func applyIntendSummary(p *position, m mint) *position {
 }
 
 // applySummaryResponse settles the request in flight with its usage.
-func applySummaryResponse(p *position, ev summaryResponded, env *environment, m mint, c *change) *position {
+func applySummaryResponse(p *position, ev summaryResponded, m mint, c *change) *position {
 	g := registers.SummaryOf(p.op.state).Generating
 	pend := g.Generation.(*registers.GenerationPending)
 	usageIDs := billSummary(p, pend, ev.message.Usage, c)
@@ -262,7 +278,7 @@ func applySummaryResponse(p *position, ev summaryResponded, env *environment, m 
 			ErrorMessage: ev.message.ErrorMessage, UsageIDs: usageIDs,
 		}
 		c.tell(RetryScheduled{p.about(""), wait.NextAttempt, wait.NotBefore, wait.ErrorMessage})
-		return p.withGeneration(wait).withWork(summaryWork{preparation: work.preparation})
+		return p.withGeneration(wait).withWork(work.again())
 	case !settledWell(ev.message):
 		why := normalized(*ev.message, session.StopError).ErrorMessage
 		return failSummary(p, "summary_failed", "The summary failed: "+why, c)
@@ -270,8 +286,8 @@ func applySummaryResponse(p *position, ev summaryResponded, env *environment, m 
 		return failSummary(p, "summary_failed", "The model gave an empty summary.", c)
 	}
 	p = p.withGeneration(&registers.GenerationPending{Attempt: pend.Attempt, UsageIDs: usageIDs}).
-		withWork(summaryWork{work.preparation, text, work.settled + 1})
-	if p.op.summary.settled < int64(len(partsOf(p, env))) {
+		withWork(summaryWork{work.preparation, work.cut, text, work.settled + 1})
+	if p.op.summary.settled < int64(len(work.cut.parts)) {
 		return p
 	}
 	return applySummary(p, g.ResultEntryID, text, false, c)
@@ -386,12 +402,19 @@ func applyAbandonSummary(p *position, c *change) *position {
 
 // recoverSummary spends the attempt whose outcome is unknown, whichever of its
 // requests was under way: a later one follows if the captured policy allows,
-// else a row without cost settles the reserved id.
-func recoverSummary(p *position, g *registers.Generating, pend *registers.GenerationPending, c *change) *position {
+// else a row without cost settles the reserved id. Nothing is unknown where no
+// request was under way and the drafts are in memory: the summary was suspended
+// between two requests and not restored, and the attempt goes on.
+func recoverSummary(p *position, pend *registers.GenerationPending, c *change) *position {
+	policy := registers.SummaryOf(p.op.state).Generating.Context.RetryPolicy
+	if pend.Request == nil && p.op.summary.settled > 0 {
+		return p
+	}
 	c.moved = true
 	cancelled := registers.ControlOf(p.op.state).CancelRequested
-	if !cancelled && pend.Attempt < g.Context.RetryPolicy.MaxAttempts {
-		return p.withGeneration(&registers.GenerationReady{NextAttempt: pend.Attempt + 1, UsageIDs: pend.UsageIDs})
+	if !cancelled && pend.Attempt < policy.MaxAttempts {
+		return p.withGeneration(&registers.GenerationReady{NextAttempt: pend.Attempt + 1, UsageIDs: pend.UsageIDs}).
+			withWork(p.op.summary.again())
 	}
 	if pend.Request != nil {
 		billSummary(p, pend, session.ZeroUsage, c)
@@ -400,5 +423,5 @@ func recoverSummary(p *position, g *registers.Generating, pend *registers.Genera
 		return applyAbandonSummary(p, c)
 	}
 	return failSummary(p, "interrupted",
-		fmt.Sprintf("The process ended during attempt %d of %d at the summary.", pend.Attempt, g.Context.RetryPolicy.MaxAttempts), c)
+		fmt.Sprintf("The process ended during attempt %d of %d at the summary.", pend.Attempt, policy.MaxAttempts), c)
 }

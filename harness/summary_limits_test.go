@@ -1,9 +1,11 @@
 package harness_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +13,7 @@ import (
 	"pistore/harness"
 	"pistore/provider"
 	"pistore/provider/faux"
+	"pistore/registers"
 	"pistore/session"
 )
 
@@ -84,6 +87,71 @@ func TestSummaryInSeveralRequests(t *testing.T) {
 		t.Errorf("%d rows for %d requests", n, len(requests))
 	}
 	checkSummaryWrites(t, r.store.commits())
+}
+
+// changing is a provider whose model may become another one, or none.
+type changing struct {
+	funcProvider
+	now atomic.Pointer[provider.Model]
+}
+
+func (p *changing) Model(string) (provider.Model, bool) {
+	if m := p.now.Load(); m != nil {
+		return *m, true
+	}
+	return provider.Model{}, false
+}
+
+// The model changes when the first of several requests of a summary is answered:
+// all that was not told yet is told all the same, and in the same attempt, the
+// only one; while the model is gone, nothing is lost.
+func TestModelChangesDuringASummary(t *testing.T) {
+	for name, then := range map[string]*provider.Model{
+		"a larger window":             {ContextWindow: 1_000_000, MaxOutputTokens: 500},
+		"a window that holds nothing": {ContextWindow: 10, MaxOutputTokens: 5},
+		"gone":                        nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &provider.Model{ContextWindow: 8000, MaxOutputTokens: 500}
+			var told strings.Builder
+			p := &changing{}
+			p.now.Store(before)
+			p.stream = func(_ context.Context, req provider.Request, _ func(provider.Delta)) provider.Response {
+				m := provider.Empty(req, "", session.StopStop, "")
+				m.Content = session.TextContent("SUMMARY")
+				if asksForSummary(req) {
+					told.WriteString(session.JoinText(req.Messages[0].(*session.UserMessage).Content))
+					p.now.Store(then)
+				}
+				return provider.Response{Message: m}
+			}
+			r := newRig(t, config{provider: p, retry: registers.RetryPolicy{MaxAttempts: 1}, options: func(o *harness.Options) {
+				o.Compaction = harness.Compaction{ByHand: true, KeepRecentTokens: 1}
+			}})
+			r.completed(r.prompt("FIRST " + words(6000)))
+			r.completed(r.prompt("SECOND " + words(6000) + " LAST"))
+			_, err := r.lane.Compact(r.ctx, "")
+			r.check(err)
+			result := r.finish()
+			if then == nil {
+				if result.Suspended == nil || result.Suspended.Reason != harness.SuspendMissingIdentities {
+					t.Fatalf("without its model it came to %s", describe(result))
+				}
+				p.now.Store(before)
+				then = before
+				_, err := r.lane.Resume(r.ctx)
+				r.check(err)
+				result = r.finish()
+			}
+			r.completed(result)
+			for _, word := range []string{"FIRST", "SECOND", "LAST"} {
+				if !strings.Contains(told.String(), word) {
+					t.Errorf("the summary was never told %s", word)
+				}
+			}
+			verifyClean(t, r.store)
+		})
+	}
 }
 
 // Above the threshold a trigger is checked once, whatever comes of it: there may

@@ -224,34 +224,39 @@ func systemInForce(messages []pistore.JSON) pistore.JSON {
 	return session.EncodeMessage(session.MergeSystem(all...))
 }
 
-// partsOf are the parts that the open summary is made of, one per request.
-func partsOf(p *position, env *environment) []string {
-	g := registers.SummaryOf(p.op.state).Generating
-	model, _ := env.model(g.Context.Configuration.Model)
-	return summaryParts(p.op.summary.preparation, p.op.meta.Intent.CustomInstructions,
-		storable(model.MaxOutputTokens), storable(model.ContextWindow))
+// summaryCut is what one attempt at a summary asks for: the conversation in
+// parts, one per request, and what each answer may hold.
+type summaryCut struct {
+	parts       []string // nil: not cut yet
+	outputLimit int64
+}
+
+// cutSummary cuts what the open summary is made of for its model as that is now.
+func cutSummary(p *position, env *environment) summaryCut {
+	model, _ := env.model(registers.SummaryOf(p.op.state).Generating.Context.Configuration.Model)
+	output, window := storable(model.MaxOutputTokens), storable(model.ContextWindow)
+	return summaryCut{
+		parts:       summaryParts(p.op.summary.preparation, p.op.meta.Intent.CustomInstructions, output, window),
+		outputLimit: summaryOutputTokens(output, window),
+	}
 }
 
 // summaryRequest is the request that the open summary's state announces. It has
 // no tools, so that nothing can be called, and no thinking, which a summary
 // needs no more than a reader does.
-func summaryRequest(p *position, env *environment) provider.Request {
+func summaryRequest(p *position) provider.Request {
 	g := registers.SummaryOf(p.op.state).Generating
 	pend := g.Generation.(*registers.GenerationPending)
-	model, _ := env.model(g.Context.Configuration.Model)
-	previous := p.op.summary.preparation.PreviousSummary
+	work := p.op.summary
+	previous := work.preparation.PreviousSummary
 	if pend.Request.Index > 0 {
-		previous = p.op.summary.draft
+		previous = work.draft
 	}
 	_, branch := p.op.state.(*registers.NavigationState)
-	// Beyond the last part only if the model's window has changed meanwhile.
-	parts := partsOf(p, env)
-	part := parts[min(int(pend.Request.Index), len(parts)-1)]
 	return provider.Request{
 		Model: g.Context.Configuration.Model, ThinkingLevel: "off", System: session.TextContent(summarySystemText),
 		Messages: []session.Message{&session.UserMessage{Content: session.TextContent(
-			summaryPrompt(part, previous, p.op.meta.Intent.CustomInstructions, branch))}},
-		Options: g.Context.StreamOptions, Attempt: pend.Attempt,
-		MaxOutputTokens: summaryOutputTokens(storable(model.MaxOutputTokens), storable(model.ContextWindow)),
+			summaryPrompt(work.cut.parts[pend.Request.Index], previous, p.op.meta.Intent.CustomInstructions, branch))}},
+		Options: g.Context.StreamOptions, Attempt: pend.Attempt, MaxOutputTokens: work.cut.outputLimit,
 	}
 }
