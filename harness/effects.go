@@ -32,9 +32,6 @@ func (d *drive) request() (event, bool) {
 	if d.l.gate.pass(d.signal, t) != nil {
 		return responded{message: syntheticResponse(pend, session.StopAborted, abortedResponseText, d.h.clock.Read())}, d.alive()
 	}
-	if pend.Attempt > 1 {
-		d.l.emit(RetryStart{about, pend.Attempt})
-	}
 	d.l.emit(MessageStart{about, pend.ResponseEntryID, pend.Attempt})
 	resp := provider.Response{Message: provider.Empty(req, "", session.StopError, fmt.Sprintf("The context cannot be sent: %v", err))}
 	if err == nil {
@@ -85,9 +82,6 @@ func (d *drive) summarize() (event, bool) {
 	if d.l.gate.pass(d.signal, t) != nil {
 		unsent := provider.Response{Message: provider.Empty(req, "", session.StopAborted, abortedResponseText)}
 		return summaryResponded{settledResponse(unsent, req, d.h.clock.Read())}, d.alive()
-	}
-	if pend.Attempt > 1 && pend.Request.Index == 0 {
-		d.l.emit(RetryStart{about, pend.Attempt})
 	}
 	span := Span{Kind: SpanRequest, About: about, Model: req.Model, Attempt: pend.Attempt, EntryID: g.ResultEntryID}
 	resp := d.ask(span, req, nil)

@@ -19,7 +19,8 @@ import (
 //     step; a retry belongs to the same turn.
 //   - A streamed response: MessageStart, MessageUpdate…, the hook after_response,
 //     MessageEnd, then, once it is durable, EntryAdded and UsageAdded. If another
-//     attempt is due: RetryScheduled, and when that begins RetryStart.
+//     attempt is due: RetryScheduled, when that begins RetryStart, and when it is
+//     settled RetryEnd, behind the rows that settle it.
 //   - A call: ToolStart, ToolUpdate…, the hook after_tool, ToolEnd, then, once it
 //     is durable, EntryAdded and UsageAdded. Calls that run beside each other
 //     take turns.
@@ -90,10 +91,17 @@ type (
 		NotBefore    pistore.UnixMS
 		ErrorMessage string
 	}
-	// RetryStart: the wait is over and the next attempt begins.
+	// RetryStart: the wait is over and the next attempt is announced.
 	RetryStart struct {
 		About
 		Attempt int64
+	}
+	// RetryEnd: an attempt that RetryStart told of is settled. Error is that of its
+	// response or summary, empty if it is good.
+	RetryEnd struct {
+		About
+		Attempt int64
+		Error   string
 	}
 	// MessageStart: a request was sent; EntryID is reserved for its response.
 	MessageStart struct {
@@ -220,6 +228,7 @@ func (TurnStart) isHarnessEvent()       {}
 func (TurnEnd) isHarnessEvent()         {}
 func (RetryScheduled) isHarnessEvent()  {}
 func (RetryStart) isHarnessEvent()      {}
+func (RetryEnd) isHarnessEvent()        {}
 func (MessageStart) isHarnessEvent()    {}
 func (MessageUpdate) isHarnessEvent()   {}
 func (MessageEnd) isHarnessEvent()      {}

@@ -63,6 +63,8 @@ func renderEvent(ev harness.Event) string {
 		line += fmt.Sprintf(" next=%d", ev.NextAttempt)
 	case harness.RetryStart:
 		line += fmt.Sprintf(" attempt=%d", ev.Attempt)
+	case harness.RetryEnd:
+		line += fmt.Sprintf(" attempt=%d %q", ev.Attempt, ev.Error)
 	case harness.MessageStart:
 		line += fmt.Sprintf(" %s attempt=%d", ev.EntryID, ev.Attempt)
 	case harness.MessageUpdate:
@@ -128,11 +130,60 @@ func TestEventOrder(t *testing.T) {
 		"MessageEnd lane=main op=#1 turn=#6 #8 stop",
 		"EntryAdded lane=main op=#1 turn=#6 #8",
 		"UsageAdded lane=main op=#1 turn=#6 of #8",
+		`RetryEnd lane=main op=#1 turn=#6 attempt=2 ""`,
 		"TurnEnd lane=main op=#1 turn=#6",
 		"RunEnd lane=main op=#1 turn= completed",
 	}, "\n")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+// Each retry has its start and its end, whatever comes of it.
+func TestRetriesAreTold(t *testing.T) {
+	busy := faux.Fail("overloaded", true)
+	for name, tt := range map[string]struct {
+		turn  faux.Turn
+		abort bool // while the second request is parked
+		want  []string
+	}{
+		"it fails again": {faux.Turn{busy, busy, busy}, false, []string{
+			"RetryScheduled 2", "RetryStart 2", `RetryEnd 2 "overloaded"`, "RetryScheduled 3", "RetryStart 3", `RetryEnd 3 "overloaded"`}},
+		"it is the last one that is good": {faux.Turn{busy, busy, faux.Text("Done.")}, false, []string{
+			"RetryScheduled 2", "RetryStart 2", `RetryEnd 2 "overloaded"`, "RetryScheduled 3", "RetryStart 3", `RetryEnd 3 ""`}},
+		"it is aborted": {faux.Turn{busy, faux.Text("Done.")}, true, []string{
+			"RetryScheduled 2", "RetryStart 2", `RetryEnd 2 "The run was aborted before the request was made."`}},
+		"there is none": {faux.Turn{faux.Text("Done.")}, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []string
+			r := newRig(t, config{script: faux.Script{{Turns: []faux.Turn{tt.turn}}}, retry: registers.RetryPolicy{MaxAttempts: 3, BaseDelayMS: 1},
+				drive: harness.Manual, onEvent: func(ev harness.Event) {
+					switch ev := ev.(type) {
+					case harness.RetryScheduled:
+						told = append(told, fmt.Sprint("RetryScheduled ", ev.NextAttempt))
+					case harness.RetryStart:
+						told = append(told, fmt.Sprint("RetryStart ", ev.Attempt))
+					case harness.RetryEnd:
+						told = append(told, fmt.Sprintf("RetryEnd %d %q", ev.Attempt, ev.Error))
+					}
+				}})
+			_, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "go"})
+			r.check(err)
+			if tt.abort {
+				drainUntil(r, harness.EffectSleep)
+				for range 2 { // the wait, and the intent
+					_, err := r.lane.Step(r.ctx)
+					r.check(err)
+				}
+				abort(r)
+			}
+			checkEnded(r, r.finish())
+			r.check(r.h.Close(r.ctx))
+			if diff := cmp.Diff(tt.want, told); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -254,9 +254,9 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 	case beginStep:
 		return applyBeginStep(p, env, m, c)
 	case intend:
-		return applyIntend(p, 0, env, m)
+		return applyIntend(p, 0, env, m, c)
 	case requestPlanned:
-		return applyIntend(p, ev.outputLimit, env, m)
+		return applyIntend(p, ev.outputLimit, env, m, c)
 	case responded:
 		return applyResponse(p, ev, env, m, c)
 	case polled:
@@ -270,7 +270,7 @@ func apply(p *position, ev event, env *environment, m mint, c *change) *position
 	case chooseModel:
 		return applyChooseModel(p, env, m)
 	case intendSummary:
-		return applyIntendSummary(p, env, m)
+		return applyIntendSummary(p, env, m, c)
 	case summaryResponded:
 		return applySummaryResponse(p, ev, m, c)
 	case summaryDecided:

@@ -128,8 +128,9 @@ func settleUnknown(p *position, m mint, c *change) *position {
 	unknown := func(pend *registers.AssistantPending) *position {
 		return settle(p, pend, syntheticResponse(pend, session.StopError, finalizedResponseText, m.Now()), c)
 	}
-	if sum := registers.SummaryOf(p.op.state); sum != nil && sum.Generating != nil {
-		if pend, ok := sum.Generating.Generation.(*registers.GenerationPending); ok && pend.Request != nil {
+	if pend := attemptOf(p.op.state); pend != nil {
+		endAttempt(p.about(""), pend.Attempt, finalizedText, c)
+		if pend.Request != nil {
 			billSummary(p, pend, session.ZeroUsage, c)
 		}
 		return p

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 
 	"pistore"
@@ -26,8 +27,9 @@ func applyBeginStep(p *position, env *environment, m mint, c *change) *position 
 }
 
 // applyIntend announces an attempt; an output limit of 0 is the model's.
-func applyIntend(p *position, outputLimit int64, env *environment, m mint) *position {
+func applyIntend(p *position, outputLimit int64, env *environment, m mint, c *change) *position {
 	ready := p.op.phase().(*registers.AssistantReady)
+	beginAttempt(p.about(ready.Context.StepID), ready.NextAttempt, c)
 	model, _ := env.model(ready.Context.Configuration.Model)
 	if outputLimit == 0 {
 		outputLimit = storable(model.MaxOutputTokens)
@@ -113,6 +115,8 @@ func settle(p *position, pend *registers.AssistantPending, msg *session.Assistan
 	purpose := "assistant"
 	if _, poll := p.op.phase().(*registers.DeferredPending); poll {
 		purpose = "deferred"
+	} else {
+		endAttempt(p.about(pend.Context.StepID), pend.Attempt, failureOf(msg), c)
 	}
 	c.content = append(c.content, pistore.InsertUsage{
 		ID: pend.UsageID, EntryID: pend.ResponseEntryID, Usage: msg.Usage,
@@ -122,6 +126,30 @@ func settle(p *position, pend *registers.AssistantPending, msg *session.Assistan
 		}.encode(),
 	})
 	return p.withRun(func(run *registers.RunState) { run.LatestAssistantEntryID = pend.ResponseEntryID })
+}
+
+// beginAttempt tells of an attempt that is announced, if it is a retry.
+func beginAttempt(about About, attempt int64, c *change) {
+	if attempt > 1 {
+		c.tell(RetryStart{about, attempt})
+	}
+}
+
+// endAttempt tells of an attempt that is settled, if it was a retry.
+func endAttempt(about About, attempt int64, failure string, c *change) {
+	if attempt > 1 {
+		c.tell(RetryEnd{about, attempt, failure})
+	}
+}
+
+// failureOf is what is wrong with a response, empty if nothing is.
+func failureOf(msg *session.AssistantMessage) string {
+	switch msg.StopReason {
+	case session.StopError, session.StopAborted:
+		return cmp.Or(msg.ErrorMessage, string(msg.StopReason))
+	default:
+		return ""
+	}
 }
 
 // planBatch reserves a result for each call; results are followers of their

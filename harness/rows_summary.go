@@ -246,7 +246,7 @@ func applyChooseModel(p *position, env *environment, m mint) *position {
 
 // applyIntendSummary announces the first request of an attempt, or the next. All
 // requests of an attempt are of one cut, whatever becomes of the model meanwhile.
-func applyIntendSummary(p *position, env *environment, m mint) *position {
+func applyIntendSummary(p *position, env *environment, m mint, c *change) *position {
 	if work := p.op.summary; work.cut.parts == nil {
 		work.cut = cutSummary(p, env)
 		p = p.withWork(work)
@@ -254,6 +254,7 @@ func applyIntendSummary(p *position, env *environment, m mint) *position {
 	request := &registers.NestedRequest{Index: p.op.summary.settled, UsageID: m.New()}
 	switch g := registers.SummaryOf(p.op.state).Generating.Generation.(type) {
 	case *registers.GenerationReady:
+		beginAttempt(p.about(""), g.NextAttempt, c)
 		return p.withGeneration(&registers.GenerationPending{Attempt: g.NextAttempt, Request: request, UsageIDs: g.UsageIDs})
 	case *registers.GenerationPending:
 		return p.withGeneration(&registers.GenerationPending{Attempt: g.Attempt, Request: request, UsageIDs: g.UsageIDs})
@@ -277,19 +278,21 @@ func applySummaryResponse(p *position, ev summaryResponded, m mint, c *change) *
 			NextAttempt: pend.Attempt + 1, NotBefore: retryAt(g.Context.RetryPolicy, pend.Attempt, ev.responded, m),
 			ErrorMessage: ev.message.ErrorMessage, UsageIDs: usageIDs,
 		}
+		endAttempt(p.about(""), pend.Attempt, failureOf(ev.message), c)
 		c.tell(RetryScheduled{p.about(""), wait.NextAttempt, wait.NotBefore, wait.ErrorMessage})
 		return p.withGeneration(wait).withWork(work.again())
 	case !settledWell(ev.message):
 		why := normalized(*ev.message, session.StopError).ErrorMessage
-		return failSummary(p, "summary_failed", "The summary failed: "+why, c)
+		return failAttempt(p, pend, "summary_failed", "The summary failed: "+why, c)
 	case text == "":
-		return failSummary(p, "summary_failed", "The model gave an empty summary.", c)
+		return failAttempt(p, pend, "summary_failed", "The model gave an empty summary.", c)
 	}
 	p = p.withGeneration(&registers.GenerationPending{Attempt: pend.Attempt, UsageIDs: usageIDs}).
 		withWork(summaryWork{work.preparation, work.cut, text, work.settled + 1})
 	if p.op.summary.settled < int64(len(work.cut.parts)) {
 		return p
 	}
+	endAttempt(p.about(""), pend.Attempt, "", c)
 	return applySummary(p, g.ResultEntryID, text, false, c)
 }
 
@@ -360,6 +363,12 @@ func leaveSummary(p *position, to registers.Phase, c *change) *position {
 	return p.withPhase(to).withWork(summaryWork{})
 }
 
+// failAttempt ends a summary with the attempt that it failed in.
+func failAttempt(p *position, pend *registers.GenerationPending, code, message string, c *change) *position {
+	endAttempt(p.about(""), pend.Attempt, message, c)
+	return failSummary(p, code, message, c)
+}
+
 // failSummary ends a summary that failed for good.
 func failSummary(p *position, code, message string, c *change) *position {
 	failure := registers.Failure{Code: code, Message: message}
@@ -390,6 +399,9 @@ func applyDeclined(p *position, c *change) *position {
 
 // applyAbandonSummary: the operation is cancelled, and no entry is made.
 func applyAbandonSummary(p *position, c *change) *position {
+	if pend := attemptOf(p.op.state); pend != nil {
+		endAttempt(p.about(""), pend.Attempt, string(registers.Aborted), c)
+	}
 	ph, inRun := p.op.phase().(*registers.RunCompaction)
 	if !inRun {
 		return terminate(p, registers.LastResult{Outcome: registers.Aborted}, c)
@@ -422,6 +434,6 @@ func recoverSummary(p *position, pend *registers.GenerationPending, c *change) *
 	if cancelled {
 		return applyAbandonSummary(p, c)
 	}
-	return failSummary(p, "interrupted",
+	return failAttempt(p, pend, "interrupted",
 		fmt.Sprintf("The process ended during attempt %d of %d at the summary.", pend.Attempt, policy.MaxAttempts), c)
 }

@@ -148,6 +148,8 @@ func TestSummaryEvents(t *testing.T) {
 			told = append(told, fmt.Sprintf("retry scheduled %d", ev.NextAttempt))
 		case harness.RetryStart:
 			told = append(told, fmt.Sprintf("retry start %d", ev.Attempt))
+		case harness.RetryEnd:
+			told = append(told, fmt.Sprintf("retry end %d %q", ev.Attempt, ev.Error))
 		case harness.TurnStart:
 			told = append(told, "turn start")
 		case harness.TurnEnd:
@@ -166,7 +168,7 @@ func TestSummaryEvents(t *testing.T) {
 	want := []string{
 		"turn start", `usage "assistant"`, "turn end", "compaction start overflow",
 		`usage "compaction"`, "retry scheduled 2", "retry start 2",
-		`usage "compaction"`, "added compaction", `compaction end overflow entry=true error=""`,
+		`usage "compaction"`, "added compaction", `retry end 2 ""`, `compaction end overflow entry=true error=""`,
 		"turn start", `usage "assistant"`, "turn end", "run end completed",
 		"navigation start", "navigation end completed",
 	}
