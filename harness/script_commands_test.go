@@ -11,7 +11,9 @@ import (
 	"pistore"
 	"pistore/harness"
 	"pistore/provider"
+	"pistore/registers"
 	"pistore/session"
+	"pistore/tool"
 )
 
 // told shows what a call returned if it failed.
@@ -22,7 +24,7 @@ func (s *scripted) told(err error) string {
 	for _, sentinel := range []error{
 		harness.ErrLaneBusy, harness.ErrNoActiveRun, harness.ErrNoActiveOperation, harness.ErrNothingToCompact,
 		harness.ErrInvalidNavigation, harness.ErrUnknownTarget, harness.ErrLaneExists, harness.ErrInvalidLane, harness.ErrMissingIdentities, harness.ErrNothingToResume, harness.ErrInvalidMessage, harness.ErrNotParked,
-		pistore.ErrClosed, pistore.ErrFaulted,
+		pistore.ErrInvalid, pistore.ErrClosed, pistore.ErrFaulted,
 	} {
 		if errors.Is(err, sentinel) {
 			return "\nerror: " + sentinel.Error()
@@ -211,7 +213,17 @@ func (s *scripted) parked() string {
 func (s *scripted) crash() string {
 	s.config.rows = s.rig.rows()
 	s.config.seed++
-	s.rig, s.shown = newRig(s.t, s.config), 0
+	next := s.config
+	if name, lacking := strings.CutPrefix(s.words(), "without "); lacking {
+		next.options = func(o *harness.Options) {
+			s.config.options(o)
+			others := slices.DeleteFunc(s.config.world.tools(), func(t tool.Tool) bool { return t.Name == name })
+			var err error
+			o.Tools, err = tool.NewSet(others...)
+			s.rig.check(err)
+		}
+	}
+	s.rig, s.shown = newRig(s.t, next), 0
 	handle := s.rig.lane.Handle()
 	if handle == nil {
 		return "\nidle"
@@ -219,13 +231,43 @@ func (s *scripted) crash() string {
 	return s.result()
 }
 
-func (s *scripted) resume() string {
-	_, err := s.rig.lane.Resume(s.rig.ctx)
-	s.rig.check(s.rig.lane.Settle(s.rig.ctx))
-	if err == nil {
+// resuming is the command of a call that resumes, or leaves it.
+func resuming(call func(*harness.Lane, context.Context) (*harness.Handle, error)) func(*scripted) string {
+	return func(s *scripted) string {
+		_, err := call(s.rig.lane, s.rig.ctx)
+		s.rig.check(s.rig.lane.Settle(s.rig.ctx))
+		if err != nil {
+			return s.told(err)
+		}
+		if len(s.rig.lane.Peek()) == 0 { // it stays where it is
+			return s.result()
+		}
 		s.count.resumes++
+		return ""
 	}
-	return s.told(err)
+}
+
+// settings changes those that its words name.
+func (s *scripted) settings(r *rig) error {
+	return r.h.ChangeSettings(r.ctx, func(to harness.Settings) harness.Settings {
+		for _, word := range strings.Fields(s.words()) {
+			switch name, value, _ := strings.Cut(word, "="); name {
+			case "tools":
+				to.ToolExecution = registers.ToolExecution(value)
+			case "steering":
+				to.SteeringMode = registers.QueueMode(value)
+			case "attempts":
+				to.RetryPolicy.MaxAttempts = s.number(value)
+			case "thinking":
+				to.Configuration.ThinkingLevel = value
+			case "options":
+				to.StreamOptions = pistore.JSON(value)
+			default:
+				s.d.Fatalf(s.t, "what is setting %s?", name)
+			}
+		}
+		return to
+	})
 }
 
 func (s *scripted) result() string {

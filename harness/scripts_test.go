@@ -35,6 +35,8 @@ import (
 //	steer, followup, nextrun TEXT; append TEXT; note DATA; cancel ENTRY
 //	                queue input; append a message or a custom entry; take back
 //	tools NAME…     set the lane's active tools
+//	thinking LEVEL; settings NAME=VALUE…
+//	                set the lane's thinking level; change settings of all lanes
 //	lane NAME [ENTRY]; spend USAGE
 //	                create another lane; record usage
 //	compact [TEXT]; navigate ENTRY [summarize] [label=TEXT]
@@ -42,8 +44,11 @@ import (
 //	step [N | KIND] release an effect: the oldest, the oldest of a kind, or N of them
 //	run             release effects until nothing is parked
 //	parked          what waits to be released
-//	crash           drop everything in memory and open what is stored
-//	resume          continue a suspended operation
+//	crash [without TOOL]
+//	                drop everything in memory and open what is stored, in a process
+//	                that may lack a tool
+//	resume; automatic
+//	                continue a suspended operation, by hand or as a host does
 //	result          what Wait returns
 const tracesDir = "testdata/traces"
 
@@ -228,12 +233,15 @@ var traceCommands = map[string]func(*scripted) string{
 		c.ActiveToolNames = strings.Fields(s.words())
 		return r.lane.SetConfiguration(r.ctx, c)
 	}),
-	"step":   (*scripted).step,
-	"run":    (*scripted).run,
-	"parked": (*scripted).parked,
-	"crash":  (*scripted).crash,
-	"resume": (*scripted).resume,
-	"result": (*scripted).result,
+	"thinking":  calling(func(s *scripted, r *rig) error { return r.lane.SetThinkingLevel(r.ctx, s.words()) }),
+	"settings":  calling((*scripted).settings),
+	"step":      (*scripted).step,
+	"run":       (*scripted).run,
+	"parked":    (*scripted).parked,
+	"crash":     (*scripted).crash,
+	"resume":    resuming((*harness.Lane).Resume),
+	"automatic": resuming((*harness.Lane).ResumeAutomatically),
+	"result":    (*scripted).result,
 }
 
 // words are the arguments of a command as they were written.
@@ -284,6 +292,8 @@ func (s *scripted) open() string {
 			s.option(func(o *harness.Options) {
 				o.Compaction = harness.Compaction{ReserveTokens: 4000, KeepRecentTokens: 1200}
 			})
+		case "resumes":
+			s.option(func(o *harness.Options) { o.MaxResumes = s.number(value[0]) })
 		case "base":
 			s.config.retry.BaseDelayMS = s.number(value[0])
 		default:
