@@ -10,13 +10,19 @@ import (
 )
 
 // FaultyPlanners names the planners with a planted defect, by what they do.
-func FaultyPlanners() []string { return slices.Sorted(maps.Keys(faulty)) }
+func FaultyPlanners() []string {
+	return slices.Concat(slices.Sorted(maps.Keys(faulty)), slices.Sorted(maps.Keys(faultySummaries)))
+}
 
 // NewFaulty returns a harness whose planner has a planted defect.
 func NewFaulty(storage pistore.Storage, o Options, name string) (*Harness, error) {
 	h, err := New(storage, o)
 	if err == nil {
-		h.planner = faulty[name](h.planner)
+		plant := faulty[name]
+		if plant == nil {
+			plant = faultySummaries[name]
+		}
+		h.planner = plant(h.planner)
 	}
 	return h, err
 }

@@ -11,6 +11,20 @@ import (
 
 var faultySeed = flag.Uint64("faulty.seed", 0, "run the faulty planners with this seed only, and show its trace")
 
+// foundBy names seeds that find a defect which others seldom meet. They save the
+// search, and are nothing to rely on: where one finds nothing all are tried.
+var foundBy = map[string]uint64{
+	"asks again about a decided summary":               17,
+	"clears the drained queue early":                   279,
+	"drops the bill of a supplied summary":             155,
+	"forgets that a trigger was checked":               342,
+	"generates a summary that was declined":            122,
+	"goes on as if a failed summary were there":        39,
+	"leaves a branch summary where the lane came from": 28,
+	"repeats an attempt at a summary":                  29,
+	"retries under new settings":                       54,
+}
+
 // The simulator finds each planted defect of the planner.
 func TestSimulatorFindsPlantedDefects(t *testing.T) {
 	const most = 1000
@@ -27,9 +41,18 @@ func TestSimulatorFindsPlantedDefects(t *testing.T) {
 				}
 				return
 			}
-			for seed := uint64(1); seed <= most; seed++ {
-				if found := simulateSeed(t, seed, c).Finding; found != nil {
+			finds := func(seed uint64) bool {
+				found := simulateSeed(t, seed, c).Finding
+				if found != nil {
 					t.Logf("seed %d: %s", seed, found)
+				}
+				return found != nil
+			}
+			if seed := foundBy[name]; seed != 0 && finds(seed) {
+				return
+			}
+			for seed := uint64(1); seed <= most; seed++ {
+				if finds(seed) {
 					return
 				}
 			}

@@ -77,6 +77,9 @@ func (l *life) decideSummary(_ context.Context, in harness.SummaryPlan) (harness
 	case 2:
 		in.Supplied = &harness.SuppliedSummary{Text: "A hook says: little was said."}
 	}
+	if !l.guard.isDead() {
+		l.s.oracle.decided(in.Lane, decision{in.Decline, in.Supplied})
+	}
 	return in, nil
 }
 

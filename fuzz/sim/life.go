@@ -210,6 +210,9 @@ func (l *life) await(name string, call func(context.Context) error) {
 			l.judgeWait(name, err)
 			return
 		}
+		if l.s.found() {
+			return // what is wrong already may keep it from resting
+		}
 		call = l.lanes[name].Settle
 	}
 	l.s.find("drive", "lane %s does not come to rest", name)

@@ -36,6 +36,8 @@ type oracle struct {
 	// compacted is for what runs have compacted, see compactedFor.
 	compacted map[string]bool
 	lastSeq   pistore.Seq
+	decisions map[pistore.ID]*decision // of hooks, by summary
+	drafts    map[pistore.ID]string    // of summaries, by the usage row of the request
 	// settings are those in force in this life, complete.
 	settings harness.Settings
 	// call is what a call under way is about.
@@ -99,7 +101,7 @@ func newOracle(a *account, c *clock, w *world) *oracle {
 		account: a, clock: c, world: w,
 		cells: map[pistore.Address]pistore.JSON{}, entries: map[pistore.ID]*node{}, usage: map[pistore.ID]pistore.InsertUsage{},
 		ops: map[pistore.ID]*record{}, steps: map[pistore.ID]*stepRecord{},
-		compacted: map[string]bool{},
+		compacted: map[string]bool{}, decisions: map[pistore.ID]*decision{}, drafts: map[pistore.ID]string{},
 	}
 	o.changed = sync.NewCond(&o.mu)
 	return o

@@ -57,6 +57,9 @@ func (p *scripted) Stream(ctx context.Context, req provider.Request, deltas func
 	l.atRequest(lane)
 	response := p.Provider.Stream(ctx, req, deltas)
 	l.s.count("response " + string(response.Message.StopReason))
+	if asked.purpose == forSummary {
+		l.s.oracle.drafted(asked.usage, session.JoinText(response.Message.Content))
+	}
 	return response
 }
 

@@ -30,6 +30,8 @@ var rules = []rule{
 	{"invariant 15", judgeTerminal},
 	{"invariant 16", judgeOverflow},
 	{"compactions", judgeCompactions},
+	{"summaries", judgeSummaries},
+	{"labels", judgeLabels},
 	{"invariant 17", judgeAborted},
 	{"invariant 18", judgeBills},
 	{"invariant 18", judgeSettled},
@@ -110,129 +112,6 @@ func judgeAcceptance(c *commit) string {
 			return fmt.Sprintf("operation %s is accepted while %s is open", ch.id, before.CurrentOperationID)
 		case err != nil || after.CurrentOperationID != ch.id:
 			return fmt.Sprintf("operation %s is accepted and its lane does not say so", ch.id)
-		}
-	}
-	return ""
-}
-
-// A queued id has exactly one of register and entry until it is placed or
-// cancelled.
-func judgeQueues(c *commit) string {
-	for at, value := range c.sets {
-		if at.Namespace != registers.PendingEntryNS {
-			continue
-		}
-		id := pistore.ID(at.Key)
-		before, placed := c.before(at), c.inserted(id)
-		switch {
-		case value != "" && placed != nil, value != "" && c.o.entries[id] != nil:
-			return fmt.Sprintf("%s is queued and placed at once", id)
-		case value == "" && placed == nil && !c.mayDrop(id):
-			return fmt.Sprintf("the queued %s is deleted and neither placed nor cancelled", id)
-		case value == "" && placed != nil:
-			want, err := registers.DecodePendingEntry(before)
-			if err != nil || want.Type != placed.Type || want.CustomType != placed.CustomType || want.Payload != placed.Payload {
-				return fmt.Sprintf("%s is placed with other content than was queued", id)
-			}
-		}
-	}
-	for _, n := range c.entries {
-		at := pistore.Address{Namespace: registers.PendingEntryNS, Key: string(n.ID)}
-		if c.before(at) != "" && c.after(at) != "" {
-			return fmt.Sprintf("%s is placed and stays queued", n.ID)
-		}
-	}
-	return judgeOrphans(c)
-}
-
-// mayDrop: content may go without being placed when its queueing is cancelled,
-// and at the end of an operation that drained it or is ended from outside; writes
-// only in the first case.
-func (c *commit) mayDrop(id pistore.ID) bool {
-	if c.o.call.cancelling == id {
-		return true
-	}
-	return slices.ContainsFunc(c.ops, func(ch change) bool {
-		if ch.before == nil || ch.after != nil {
-			return false
-		}
-		if run, ok := ch.before.(*registers.RunState); ok && c.finalizes(ch) && !slices.Contains(run.Inbox.Writes, id) {
-			return true
-		}
-		control := registers.ControlOf(ch.before)
-		return slices.Contains(control.DrainedSteer, id) || slices.Contains(control.DrainedFollowUp, id)
-	})
-}
-
-// judgeOrphans looks for content that nobody names any more.
-func judgeOrphans(c *commit) string {
-	for _, ch := range c.ops {
-		if ch.before == nil {
-			continue
-		}
-		var after []pistore.ID
-		if ch.after != nil {
-			after = registers.QueuedIDs(ch.after)
-		}
-		for _, id := range registers.QueuedIDs(ch.before) {
-			at := pistore.Address{Namespace: registers.PendingEntryNS, Key: string(id)}
-			if !slices.Contains(after, id) && c.after(at) != "" {
-				return fmt.Sprintf("the queued %s is named no more, and its register stays", id)
-			}
-		}
-	}
-	return ""
-}
-
-// What waits is placed in the order in which it came, and of steering and
-// follow-ups no more at a time than the run's mode says.
-func judgeOrder(c *commit) string {
-	for _, ch := range c.ops {
-		run, ok := ch.before.(*registers.RunState)
-		if !ok {
-			continue
-		}
-		for _, q := range []struct {
-			name string
-			ids  []pistore.ID
-			mode registers.QueueMode
-		}{
-			{"writes", run.Inbox.Writes, registers.All},
-			{"steering", run.Inbox.Steer, run.Settings.SteeringMode},
-			{"follow-ups", run.Inbox.FollowUp, run.Settings.FollowUpMode},
-		} {
-			n := 0
-			for n < len(q.ids) && c.inserted(q.ids[n]) != nil {
-				n++
-			}
-			for _, id := range q.ids[n:] {
-				if c.inserted(id) != nil {
-					return fmt.Sprintf("of the %s, %s is placed before its turn", q.name, id)
-				}
-			}
-			if q.mode == registers.OneAtATime && n > 1 || q.mode == registers.All && 0 < n && n < len(q.ids) {
-				return fmt.Sprintf("of the %s, %d of %d are placed in mode %s", q.name, n, len(q.ids), q.mode)
-			}
-		}
-	}
-	return ""
-}
-
-// A run starts with everything that waited for it, in order, and then with its
-// prompt.
-func judgeNextRun(c *commit) string {
-	for _, ch := range c.ops {
-		if ch.before != nil || ch.after == nil {
-			continue
-		}
-		if _, ok := ch.after.(*registers.RunState); !ok {
-			continue
-		}
-		before, _ := registers.DecodeLaneState(c.before(pistore.Address{Namespace: registers.LaneStateNS, Key: ch.lane}))
-		for i, id := range before.PendingNextRun {
-			if i >= len(c.entries) || c.entries[i].ID != id {
-				return fmt.Sprintf("the run %s does not start with %s, which waited for it", ch.id, id)
-			}
 		}
 	}
 	return ""
@@ -359,82 +238,6 @@ func (c *commit) left(ch change) string {
 		}
 	}
 	return ""
-}
-
-// The mark of a spent overflow recovery stands behind an overflow compaction for
-// the same trigger, always and only there.
-func judgeOverflow(c *commit) string {
-	for _, ch := range c.ops {
-		used, trigger := recoveryUsed(ch.after)
-		if !used {
-			if trigger != "" && c.o.compacted[string(registers.ReasonOverflow)+" "+string(trigger)] {
-				return fmt.Sprintf("the overflow recovery for %s is spent, and the state forgets it", trigger)
-			}
-			continue
-		}
-		if was, same := recoveryUsed(ch.before); was && same == trigger {
-			continue
-		}
-		if run, ok := ch.before.(*registers.RunState); ok {
-			if p, ok := run.Phase.(*registers.RunCompaction); ok && p.Reason == registers.ReasonOverflow && p.ResumeAfter.TriggerEntryID == trigger {
-				continue
-			}
-		}
-		return fmt.Sprintf("the overflow recovery for %s is spent, and there was none", trigger)
-	}
-	return ""
-}
-
-// A run compacts once for an overflow and once for the threshold of a trigger,
-// and places one entry for it, under the id that was reserved.
-func judgeCompactions(c *commit) string {
-	var placed []*node
-	for _, n := range c.entries {
-		if n.Type == pistore.TypeCompaction || n.Type == pistore.TypeBranchSummary {
-			placed = append(placed, n)
-		}
-	}
-	if len(placed) > 1 {
-		return fmt.Sprintf("it places %d summaries", len(placed))
-	}
-	for _, ch := range c.ops {
-		if p, _ := compactionBegun(ch); p != nil && c.o.compacted[compactedFor(p)] {
-			return fmt.Sprintf("the run compacts again for %s", compactedFor(p))
-		}
-		if len(placed) == 0 || ch.before == nil {
-			continue
-		}
-		sum := registers.SummaryOf(ch.before)
-		switch {
-		case sum == nil:
-			return fmt.Sprintf("summary %s is placed, and none was begun", placed[0].ID)
-		case sum.Generating != nil && sum.Generating.ResultEntryID != placed[0].ID:
-			return fmt.Sprintf("summary %s is placed, and %s was reserved for it", placed[0].ID, sum.Generating.ResultEntryID)
-		}
-	}
-	return ""
-}
-
-// recoveryUsed returns the mark that a state carries and its trigger. That of a
-// checkpoint to come back to is not spent yet.
-func recoveryUsed(s registers.OpState) (used bool, trigger pistore.ID) {
-	run, ok := s.(*registers.RunState)
-	if !ok {
-		return false, ""
-	}
-	switch p := run.Phase.(type) {
-	case *registers.Checkpoint:
-		if need, ok := p.Continuation.(*registers.NeedAssistant); ok {
-			return need.OverflowRecoveryUsed, p.TriggerEntryID
-		}
-	case *registers.AssistantReady:
-		return p.Context.OverflowRecoveryUsed, p.Context.TriggerEntryID
-	case *registers.AssistantPending:
-		return p.Context.OverflowRecoveryUsed, p.Context.TriggerEntryID
-	case *registers.AssistantRetryWait:
-		return p.Context.OverflowRecoveryUsed, p.Context.TriggerEntryID
-	}
-	return false, ""
 }
 
 // A response is aborted only where a cancellation is durable.
