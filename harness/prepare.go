@@ -46,7 +46,7 @@ func prepareCompaction(messages []session.ProjectedMessage, tokensBefore, keep i
 		if _, result := messages[i].Message.(*session.ToolResultMessage); result {
 			continue
 		}
-		if cut < len(messages) && tokensOf(size) > keep {
+		if cut < len(messages) && session.EstimateTokens(size) > keep {
 			break
 		}
 		cut = i
@@ -65,7 +65,7 @@ func prepareCompaction(messages []session.ProjectedMessage, tokensBefore, keep i
 // nothing on it.
 func prepareBranch(messages []session.ProjectedMessage, from, ancestor pistore.ID) *registers.Preparation {
 	prep := &registers.Preparation{
-		TokensBefore: tokensOf(projectedBytes(messages)), FromID: from, CommonAncestorID: ancestor,
+		TokensBefore: session.EstimateTokens(projectedBytes(messages)), FromID: from, CommonAncestorID: ancestor,
 	}
 	messages = withoutSummary(prep, messages)
 	if prep.PreviousSummary == "" && !worthSummarizing(messages) {

@@ -59,7 +59,7 @@ func TestContextTokens(t *testing.T) {
 		"a report of nothing is none":              {[]string{reply("12345678", `{"input":0}`)}, 12},
 		"a report that is no number is none":       {[]string{reply("12345678", `{"totalTokens":"many","input":-3}`)}, 12},
 		"a failed response is not there":           {[]string{reply("b", `{"totalTokens":100}`), failed, user("1234")}, 101},
-		"a summary, and the tail without a report": {[]string{user("before"), `compaction {"summary":"12345678","retainedTail":[` + reply("1234", `{"totalTokens":9000}`) + `]}`}, tokensOf(40 + len(summaryText(&session.SummaryMessage{Kind: session.RoleCompactionSummary})) + 8 + 4)},
+		"a summary, and the tail without a report": {[]string{user("before"), `compaction {"summary":"12345678","retainedTail":[` + reply("1234", `{"totalTokens":9000}`) + `]}`}, session.EstimateTokens(40 + len(summaryText(&session.SummaryMessage{Kind: session.RoleCompactionSummary})) + 8 + 4)},
 		"a report beyond every number":             {[]string{reply("b", `{"totalTokens":1e300}`)}, pistore.MaxSeq},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,8 +180,8 @@ func TestSummaryPartsFit(t *testing.T) {
 	parts := summaryParts(prep, "be brief", output, window)
 	whole := strings.Join(parts, "")
 	for i, part := range parts {
-		prompt := summaryPrompt(part, strings.Repeat("s", output*bytesPerToken), "be brief", true)
-		if n := tokensOf(len(prompt)+len(summarySystemText)) + summaryOutputTokens(output, window); n > window {
+		prompt := summaryPrompt(part, strings.Repeat("s", output*session.BytesPerToken), "be brief", true)
+		if n := session.EstimateTokens(len(prompt)+len(summarySystemText)) + summaryOutputTokens(output, window); n > window {
 			t.Errorf("part %d comes to %d tokens", i, n)
 		}
 	}

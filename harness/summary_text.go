@@ -70,12 +70,12 @@ func summaryParts(prep *registers.Preparation, customInstructions string, maxOut
 	if window > 0 {
 		// Each request also holds the summary so far.
 		output := summaryOutputTokens(maxOutput, window)
-		room = window - 2*output - instructionTokens - tokensOf(len(customInstructions))
-		if previous := tokensOf(len(prep.PreviousSummary)); previous > output {
+		room = window - 2*output - instructionTokens - session.EstimateTokens(len(customInstructions))
+		if previous := session.EstimateTokens(len(prep.PreviousSummary)); previous > output {
 			room -= previous - output
 		}
 	}
-	partBytes := int(max(room, minPartTokens)) * bytesPerToken
+	partBytes := int(max(room, minPartTokens)) * session.BytesPerToken
 	var parts []string
 	var b strings.Builder
 	flush := func() {

@@ -11,29 +11,21 @@ import (
 
 // How full a context is, in tokens. What a provider reported with the newest
 // response is exact for everything up to that response, system prompt and tools
-// included. The rest is estimated: four bytes of text are a token, whatever the
-// language, and an image counts as 1,200 tokens, whatever its size. The
-// estimate only decides when to summarize and where to cut; a request that is
-// too large all the same is the overflow's business.
-const (
-	bytesPerToken = 4
-	imageBytes    = 1200 * bytesPerToken
-)
+// included. The rest is estimated ([session.EstimateTokens]). The estimate only
+// decides when to summarize and where to cut; a request that is too large all the
+// same is the overflow's business.
 
 // contextTokens is the size of what a request of the lane with this path holds.
 func contextTokens(p *position, path *pathEntry, env *environment) int64 {
 	size := 0
 	for t := path; t != nil; t = t.prev {
 		if n, ok := reportedTokens(t.entry); ok {
-			return storable(n + tokensOf(size))
+			return storable(n + session.EstimateTokens(size))
 		}
 		size += env.entryBytes(t.entry)
 	}
-	return tokensOf(size + env.preambleBytes(p.configuration(env).ActiveToolNames))
+	return session.EstimateTokens(size + env.preambleBytes(p.configuration(env).ActiveToolNames))
 }
-
-// tokensOf rounds up.
-func tokensOf(size int) int64 { return int64(size+bytesPerToken-1) / bytesPerToken }
 
 // reportedTokens is what a response and its request held, as its provider
 // counted. A response that is in no context, or without a count, has none, and
@@ -96,7 +88,7 @@ func (env *environment) entryBytes(e pistore.Entry) int {
 
 // preambleBytes is the size of what every request starts with.
 func (env *environment) preambleBytes(toolNames []string) int {
-	size := contentBytes(env.system)
+	size := session.ContentBytes(env.system)
 	for _, name := range toolNames {
 		if t, ok := env.tools.Lookup(name); ok {
 			size += len(t.Name) + len(t.Description) + len(t.Parameters)
@@ -117,18 +109,18 @@ func projectedBytes(messages []session.ProjectedMessage) int {
 func messageBytes(m session.Message) int {
 	switch m := m.(type) {
 	case *session.UserMessage:
-		return contentBytes(m.Content)
+		return session.ContentBytes(m.Content)
 	case *session.AssistantMessage:
 		if !settledWell(m) {
 			return 0
 		}
-		return contentBytes(m.Content)
+		return session.ContentBytes(m.Content)
 	case *session.ToolResultMessage:
-		return contentBytes(m.Content)
+		return session.ContentBytes(m.Content)
 	case *session.SystemMessage:
-		return contentBytes(m.Content) + len(m.Sections) + len(m.ToolsAdded) + len(m.ToolsRemoved)
+		return session.ContentBytes(m.Content) + len(m.Sections) + len(m.ToolsAdded) + len(m.ToolsRemoved)
 	case *session.CustomMessage:
-		return contentBytes(m.Content)
+		return session.ContentBytes(m.Content)
 	case *session.BashMessage:
 		if m.ExcludeFromContext {
 			return 0
@@ -141,25 +133,4 @@ func messageBytes(m session.Message) int {
 	default:
 		panic(fmt.Sprintf("harness: message %T", m))
 	}
-}
-
-func contentBytes(content []session.Block) int {
-	size := 0
-	for _, b := range content {
-		switch b := b.(type) {
-		case session.Text:
-			size += len(b.Text)
-		case session.Thinking:
-			size += len(b.Thinking)
-		case session.ToolCall:
-			size += len(b.Name) + len(b.Arguments)
-		case session.Image:
-			size += imageBytes
-		case session.UnknownBlock:
-			size += len(b.Raw)
-		default:
-			panic(fmt.Sprintf("harness: block %T", b))
-		}
-	}
-	return size
 }
