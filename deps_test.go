@@ -45,6 +45,7 @@ var outside = map[string][]string{
 	"tool":        {"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/sys", "golang.org/x/text"},
 	"search":      {"modernc.org/sqlite"},
 	"conformance": {"github.com/google/go-cmp"},
+	"bench":       {"github.com/cockroachdb/pebble/v2"}, // bench/stores, where the engine of one of ours is a peer of it
 	"otel":        {"go.opentelemetry.io/otel"},
 	"cmd":         {"golang.org/x/sys"},
 }
