@@ -170,7 +170,13 @@ func openWriting(ctx context.Context, path string, o Options) (*File, error) {
 		if err != nil {
 			return give(err)
 		}
-		if err := f.compactOnOpen(); err != nil {
+		err = f.compactOnOpen()
+		if err == nil && o.Durability == pistore.Power && f.log.upgrade == "" {
+			// The last line may be one whose owner died before it was synced. Whoever
+			// sees it may rely on it.
+			err = f.log.sync()
+		}
+		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 		return f, nil
