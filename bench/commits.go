@@ -32,7 +32,7 @@ func commits(ctx context.Context, r *run) (err error) {
 		}
 		stream, tx := content.Stream(i), pistore.Tx{}
 		workers = append(workers, &worker{
-			before: func() { tx = stream.Next() },
+			before: func() error { tx = stream.Next(); return nil },
 			do: func(ctx context.Context) error {
 				_, err := session.Commit(ctx, tx)
 				bytes.Add(logicalBytes(tx))

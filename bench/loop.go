@@ -9,7 +9,7 @@ import (
 
 // worker repeats one operation, beside others.
 type worker struct {
-	before func()                          // what is not measured; nil: nothing
+	before func() error                    // what comes before each, in no latency; nil: nothing
 	do     func(ctx context.Context) error // what is
 	ops    int64                           // done
 }
@@ -55,12 +55,19 @@ func (r *run) repeat(ctx context.Context, workers []*worker) error {
 	return nil
 }
 
+func (w *worker) prepare() error {
+	if w.before == nil {
+		return nil
+	}
+	return w.before()
+}
+
 // repeat repeats until share operations are done (0: any number) or duration is
 // over (0: never).
 func (w *worker) repeat(ctx context.Context, p *Progress, seen *latencies, share int64, begin time.Time, duration time.Duration) error {
 	for share == 0 || w.ops < share {
-		if w.before != nil {
-			w.before()
+		if err := w.prepare(); err != nil {
+			return err
 		}
 		start := time.Now()
 		if err := w.do(ctx); err != nil {

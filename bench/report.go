@@ -34,6 +34,26 @@ const (
 	LogicalBytes Unit = "logical-B/op" // payloads, names and ids given or read
 	MBPerSecond  Unit = "MB/s"         // 10^6 logical bytes by elapsed time
 
+	LogicalTotal Unit = "logical-B"  // payloads, names and ids of the history
+	ReadCalls    Unit = "calls/op"   // of read methods
+	ReadRows     Unit = "rows/op"    // that those returned
+	BeforeBytes  Unit = "before-B"   // of the last compaction
+	AfterBytes   Unit = "after-B"    // likewise
+	CommitsPerOp Unit = "commits/op" // transactions of a run
+	CommitRate   Unit = "commits/s"
+
+	StoreOpen   Unit = "store-ns"    // of an open, the store's part; median
+	SessionOpen Unit = "session-ns"  // likewise, the session's
+	Unflushed   Unit = "unflushed-B" // what the store itself had left to replay when it was killed, at most
+
+	StoredBytes    Unit = "stored-B/op"    // on disk before compaction, of all files
+	CompactedBytes Unit = "compacted-B/op" // after it, logs (*.log) aside
+	LogBytes       Unit = "log-B/op"       // in logs after it
+	LiveBytes      Unit = "live-B/op"      // logical bytes of the rows that live
+
+	HeapPerSession     Unit = "heap-B/session" // of the Go runtime, stacks included
+	ResidentPerSession Unit = "rss-B/session"
+
 	FewestOps Unit = "min-ops/session" // of the session that did the fewest
 	MostOps   Unit = "max-ops/session"
 )

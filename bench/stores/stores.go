@@ -70,3 +70,6 @@ func (d database) Written() bench.Written {
 	m := d.Metrics()
 	return bench.Written{Bytes: m.WrittenBytes, Syncs: m.Syncs}
 }
+
+// Unflushed implements bench.Unflusher.
+func (d database) Unflushed() int64 { return d.Metrics().UnflushedBytes }

@@ -1,0 +1,191 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"pistore"
+	"pistore/harness"
+	"pistore/provider"
+	"pistore/provider/faux"
+	"pistore/registers"
+	"pistore/tool"
+)
+
+// runsOfSession is how many runs a session does before a new one takes over, so
+// that the context of a run stays short however long a measurement takes.
+const runsOfSession = 16
+
+// script is what scripted runs need of the world.
+type script struct {
+	options harness.Options
+	prompt  string
+}
+
+// newScript makes a script of runs with so many calls, one after the other, and
+// then an answer. The provider answers at once and in one piece.
+func newScript(seed uint64, tools int) (*script, error) {
+	w := newWriter(seed)
+	var steps []faux.Step
+	for range tools {
+		steps = append(steps, faux.Call("read", pistore.JSON(`{"path":`+w.quoted(30)+`}`)))
+	}
+	steps = append(steps, faux.Text(w.text(800)))
+	always := func(provider.Request) bool { return true }
+	result := w.text(1000)
+	set, err := tool.NewSet(tool.Tool{
+		Name: "read", Description: "reads a file", Replay: registers.ReplaySafe,
+		Parameters: `{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`,
+		Execute:    func(context.Context, tool.Call) (tool.Result, error) { return tool.Text(result), nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &script{
+		prompt: w.text(200),
+		options: harness.Options{
+			Providers: provider.NewSet(faux.New(faux.Options{
+				Script: faux.Script{{Name: "run", Match: always, Turns: faux.Turns(steps...)}}, ChunkRunes: 1 << 20, Forget: true,
+			})),
+			Tools: set, Configuration: configuration("read"), Compaction: harness.Compaction{ByHand: true},
+		},
+	}, nil
+}
+
+// open starts a harness over a session.
+func (s *script) open(ctx context.Context, storage pistore.Storage) (*harness.Harness, *harness.Lane, error) {
+	h, err := harness.New(storage, s.options)
+	if err != nil {
+		return nil, nil, err
+	}
+	lane, err := h.Lane(ctx, registers.MainLane)
+	if err != nil {
+		return nil, nil, errors.Join(err, h.Close(ctx))
+	}
+	return h, lane, nil
+}
+
+// run does one run and waits for its end.
+func (s *script) run(ctx context.Context, lane *harness.Lane) error {
+	handle, err := lane.Prompt(ctx, harness.Prompt{Text: s.prompt})
+	if err != nil {
+		return err
+	}
+	result, err := handle.Wait(ctx)
+	if err == nil && (result.Ended == nil || result.Ended.Outcome != registers.Completed) {
+		err = fmt.Errorf("a scripted run came to %+v", result)
+	}
+	return err
+}
+
+// runner does the runs of one session after the other.
+type runner struct {
+	script  *script
+	create  func() (pistore.Storage, error)
+	done    int
+	storage pistore.Storage
+	harness *harness.Harness
+	lane    *harness.Lane
+	// commits are those of all its sessions, counted those of runs.
+	commits, counted atomic.Int64
+}
+
+// prepare has a session ready for the next run.
+func (r *runner) prepare(ctx context.Context) error {
+	if r.done++; r.harness != nil && r.done%runsOfSession != 1 {
+		return nil
+	}
+	if err := r.close(ctx); err != nil {
+		return err
+	}
+	s, err := r.create()
+	if err != nil {
+		return err
+	}
+	r.storage = s
+	r.harness, r.lane, err = r.script.open(ctx, countingCommits{s, &r.commits})
+	return err
+}
+
+func (r *runner) run(ctx context.Context) error {
+	before := r.commits.Load()
+	err := r.script.run(ctx, r.lane)
+	r.counted.Add(r.commits.Load() - before)
+	return err
+}
+
+func (r *runner) close(ctx context.Context) error {
+	var err error
+	if r.harness != nil {
+		err = r.harness.Close(ctx)
+	}
+	if r.storage != nil {
+		err = errors.Join(err, r.storage.Close())
+	}
+	r.harness, r.storage = nil, nil
+	return err
+}
+
+// countingCommits counts the commits of a session.
+type countingCommits struct {
+	pistore.Storage
+	n *atomic.Int64
+}
+
+func (c countingCommits) Unwrap() pistore.Storage { return c.Storage }
+
+func (c countingCommits) Commit(ctx context.Context, tx pistore.Tx) (pistore.Receipt, error) {
+	c.n.Add(1)
+	return c.Storage.Commit(ctx, tx)
+}
+
+// runs does scripted runs.
+func runs(ctx context.Context, r *run) error {
+	script, err := newScript(r.Seed, r.Tools)
+	if err != nil {
+		return err
+	}
+	var runners []*runner
+	return r.sideBySide(ctx, func(create func() (pistore.Storage, error)) (*worker, func() error) {
+		s := &runner{script: script, create: create}
+		runners = append(runners, s)
+		return &worker{before: func() error { return s.prepare(ctx) }, do: s.run}, func() error { return s.close(context.WithoutCancel(ctx)) }
+	}, func() (commits int64) {
+		for _, s := range runners {
+			commits += s.counted.Load()
+		}
+		return commits
+	})
+}
+
+// sideBySide has workers share a store, each with sessions of its own, and
+// reports. add makes one worker, and what ends its work; commits tells how many
+// there were in the end.
+func (r *run) sideBySide(ctx context.Context, add func(create func() (pistore.Storage, error)) (*worker, func() error), commits func() int64) (err error) {
+	store, err := r.open(r.Dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	var sessions atomic.Int64
+	create := func() (pistore.Storage, error) {
+		return store.Create(ctx, pistore.Info{ID: sessionID(int(sessions.Add(1)))})
+	}
+	var workers []*worker
+	for range r.Sessions {
+		w, end := add(create)
+		defer func() { err = errors.Join(err, end()) }()
+		workers = append(workers, w)
+	}
+	r.Progress.enter("running")
+	used := newGauge(store)
+	if err := r.repeat(ctx, workers); err != nil {
+		return err
+	}
+	used.report(r.report, allocations{})
+	r.report.perOp(CommitsPerOp, float64(commits()))
+	r.report.Metrics[CommitRate] = r.report.Metrics[CommitsPerOp] * r.report.Metrics[PerSecond]
+	return nil
+}
