@@ -69,6 +69,7 @@ func holds(rows []pistore.Row, tx pistore.Tx) bool {
 // end checks what a simulation came to, and lets go of everything.
 func (s *simulation) end() error {
 	if s.life != nil && !s.found() {
+		s.endWatching()
 		s.look(s.life.guard.Storage)
 		s.judgeOperations()
 		for _, name := range s.lanesHere() {

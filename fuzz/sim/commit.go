@@ -125,6 +125,7 @@ func (c *commit) take() {
 	}
 	for _, u := range c.usage {
 		c.o.usage[u.ID] = u
+		c.o.billed = append(c.o.billed, u.ID)
 	}
 	for _, ch := range c.ops {
 		c.takeChange(ch)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"time"
 
@@ -31,11 +32,13 @@ type life struct {
 	resumed    map[string]bool // lanes on which something was resumed
 	stuck      map[string]int  // how often a lane was found to need what is missing
 	judged     map[string]*harness.Suspension
+	watches    []*watch
 
 	mu      sync.Mutex // guards what follows
 	current string     // the lane that moves
 	hung    map[string]bool
-	unstep  context.CancelFunc // ends the wait for the effect that was released
+	heard   map[string][]harness.Event // by lane
+	unstep  context.CancelFunc         // ends the wait for the effect that was released
 }
 
 // begin opens the store and starts a life. False: the store could not be opened,
@@ -54,6 +57,7 @@ func (s *simulation) begin(drive harness.Drive) bool {
 	l := &life{
 		s: s, n: s.lives, drive: drive, guard: &guard{Storage: storage, o: s.oracle}, lanes: map[string]*harness.Lane{}, hung: map[string]bool{},
 		missing: s.missingIn(s.lives), resumed: map[string]bool{}, stuck: map[string]int{}, judged: map[string]*harness.Suspension{},
+		heard: map[string][]harness.Event{},
 	}
 	r := dice(s.program.seed, "life", s.lives)
 	l.lookIsSafe = s.program.mode != Wild || !chance(r, 5)
@@ -103,6 +107,7 @@ func (l *life) restore(name string) error {
 	lane, err := l.h.Lane(l.s.ctx, name)
 	if err == nil {
 		l.lanes[name] = lane
+		l.watchLane(name)
 	}
 	return err
 }
@@ -111,6 +116,12 @@ func (l *life) automatic() bool { return l.drive == harness.Automatic }
 
 // onEvent checks that what an event says to be durable is.
 func (l *life) onEvent(ev harness.Event) {
+	if l.s.program.watched {
+		name := laneOf(ev)
+		l.mu.Lock()
+		l.heard[name] = append(l.heard[name], ev)
+		l.mu.Unlock()
+	}
 	switch ev := ev.(type) {
 	case harness.EntryAdded:
 		if l.s.oracle.path(ev.Entry.ID) == nil {
@@ -119,6 +130,12 @@ func (l *life) onEvent(ev harness.Event) {
 	case harness.HandlerError:
 		l.s.count("handler error")
 	}
+}
+
+// laneOf is the lane of an event, of which each begins with what it is about.
+func laneOf(ev harness.Event) string {
+	about, _ := reflect.ValueOf(ev).Field(0).Interface().(harness.About)
+	return about.Lane
 }
 
 // sleep waits for a retry, which takes no time.
@@ -286,11 +303,16 @@ func (l *life) close() {
 }
 
 func (l *life) end() {
+	told := map[string]int{}
+	for _, w := range l.watches {
+		told[w.name] = len(l.heardOn(w.name))
+	}
 	if l.h != nil {
 		if err := l.h.Close(context.Background()); err != nil {
 			l.s.find("close", "%v", err)
 		}
 	}
+	l.endWatches(told)
 	l.s.life = nil
 }
 

@@ -32,7 +32,7 @@ func Happenings() []string {
 		"hang", "resume", "sleep", "transcript compared", "drives compared", "context extended", "compaction threshold", "compaction overflow",
 		"request for a turn", "request for a poll", "request for a summary", "operation run", "operation compaction", "operation navigation",
 		"outcome completed", "outcome failed", "outcome declined", "cancelled", "doubt, durable", "doubt, gone",
-		"life that lacks something", "suspended for what is missing", "parked in a crash loop",
+		"life that lacks something", "suspended for what is missing", "parked in a crash loop", "watch", "watcher fell behind", "row behind a cursor",
 	}
 	for _, k := range actKinds {
 		names = append(names, "act "+k.name)

@@ -24,6 +24,7 @@ type program struct {
 	steering, followUp registers.QueueMode
 
 	maxResumes int64
+	watched    bool // somebody watches every lane
 }
 
 // act is something that is asked of a lane.
@@ -85,7 +86,7 @@ func newProgram(seed uint64) program {
 	if p.mode != Drives {
 		p.mishaps = r.IntN(9)
 	}
-	p.maxResumes = 1 + r.Int64N(3)
+	p.maxResumes, p.watched = 1+r.Int64N(3), chance(r, 3)
 	return p
 }
 

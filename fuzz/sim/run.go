@@ -30,6 +30,7 @@ type simulation struct {
 	mishapN  int              // that happened
 	settings harness.Settings // of the application
 	wantsAll bool             // the next life is to lack nothing
+	watches  map[string]*watch
 	next     map[string]int
 	unsure   *unsure
 	turns    map[string]int      // steps of each lane that were asked for
@@ -44,7 +45,7 @@ func newSimulation(ctx context.Context, p program, c Config) (*simulation, error
 	s := &simulation{
 		account: a, ctx: ctx, config: c, program: p, clock: &clock{now: 1_700_000_000_000}, rng: dice(p.seed, "schedule"),
 		world: newWorld(), mishaps: p.mishaps, next: map[string]int{}, turns: map[string]int{}, seen: map[pistore.ID]bool{},
-		transcripts: map[string][]string{}, settings: newSettings(p),
+		transcripts: map[string][]string{}, settings: newSettings(p), watches: map[string]*watch{},
 	}
 	switch {
 	case c.Mishaps < 0:
@@ -222,6 +223,7 @@ func (s *simulation) perform(a act) {
 	if !s.haveLane(a.lane) {
 		return
 	}
+	s.life.goOn()
 	s.next[a.lane]++ // first: a drive that begins may ask for what comes next
 	if !s.life.act(a) {
 		s.next[a.lane]--
@@ -277,6 +279,7 @@ func (s *simulation) haveLane(name string) bool {
 	switch {
 	case err == nil:
 		l.lanes[name] = lane
+		l.watchLane(name)
 	case l.guard.failing() == nil || !errors.Is(err, pistore.ErrFaulted):
 		s.find("lanes", "lane %s cannot be made: %v", name, err)
 	}
