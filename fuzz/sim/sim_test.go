@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,12 @@ var (
 	acts    = flag.Int("sim.acts", 0, "only so many acts")
 	mishaps = flag.Int("sim.mishaps", 0, "only so many mishaps")
 )
+
+// TestMain has garbage collected as seldom as the command does.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
 
 // TestSeeds runs some seeds over every backend; -sim.seed replays one.
 func TestSeeds(t *testing.T) {
