@@ -2,6 +2,7 @@ package crash
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -103,7 +104,7 @@ func (p *probe) prepare(s story) (*machine, *known) {
 }
 
 // goOn uses what is left like any store: a commit to each session, and a new one.
-func (p *probe) goOn(m *machine, k *known) {
+func (p *probe) goOn(m *machine, k *known) error {
 	const another = 1 << 20
 	d, err := p.opened(m, k)
 	if err == nil {
@@ -126,8 +127,9 @@ func (p *probe) goOn(m *machine, k *known) {
 		err = p.look(p.cfg.OpenOn, p.at(m, pistore.ReadWrite), k, nothing)
 	}
 	if err != nil {
-		p.failf("going on with what is left: %v", err)
+		return fmt.Errorf("going on with what is left: %w", err)
 	}
+	return nil
 }
 
 // atOnce runs a thing for each of several sessions at the same time.

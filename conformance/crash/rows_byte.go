@@ -137,13 +137,11 @@ func checkTruncations(p *probe) {
 func (p *probe) lookAtDamage(m *machine, k *known, may loss, what string) {
 	at := p.at(m, p.someMode())
 	err := p.look(p.cfg.OpenOn, at, k, may)
+	if err == nil && at.Mode == pistore.ReadWrite && p.rng.IntN(4) == 0 {
+		err = p.goOn(m, k) // may meet what looking did not
+	}
 	switch {
 	case err == nil:
-		if at.Mode == pistore.ReadWrite && p.rng.IntN(4) == 0 {
-			if err := p.try(func() { p.goOn(m, k) }); err != nil {
-				p.failf("%s: %v", what, err)
-			}
-		}
 	case errors.Is(err, errWrong):
 		p.failf("%s: %v", what, err)
 	case located(err), errors.Is(err, pistore.ErrForeignFormat), errors.Is(err, pistore.ErrNewerVersion):

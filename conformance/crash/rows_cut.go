@@ -88,7 +88,9 @@ func (p *probe) lookAfterCut(left moment) bool {
 	p.acknowledged.Add(left.k.acknowledged())
 	opened := p.openAfterCut(left.after, left.k)
 	if opened && p.rng.IntN(3) == 0 {
-		p.goOn(left.after, left.k)
+		if err := p.goOn(left.after, left.k); err != nil {
+			p.failf("%v", err)
+		}
 	}
 	return opened
 }

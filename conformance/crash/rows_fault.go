@@ -163,7 +163,7 @@ func (p *probe) failCall(m *machine, k *known, s story, how failing, which func(
 		p.failf("after %s: opened again: %v", what, err)
 	}
 	if p.rng.IntN(3) == 0 {
-		if err := p.try(func() { p.goOn(m, k) }); err != nil {
+		if err := p.goOn(m, k); err != nil {
 			p.failf("after %s: %v", what, err)
 		}
 	}
