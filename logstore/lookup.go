@@ -2,7 +2,6 @@ package logstore
 
 import (
 	"bytes"
-	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -44,11 +43,8 @@ func (l *lookup) HasID(id pistore.ID) (found bool, err error) {
 		if err != nil {
 			return l.view.readError(key, err)
 		}
-		defer func() { err = errors.Join(err, it.Close()) }()
+		defer func() { err = l.view.closed(it, key, err) }()
 		found = it.SeekPrefixGE(key) && bytes.Equal(it.Key(), key)
-		if err := it.Error(); err != nil {
-			return l.view.readError(key, err)
-		}
 		return nil
 	})
 	return found, err

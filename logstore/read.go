@@ -88,15 +88,18 @@ func (v view) iterate(lower, upper []byte, walk func(it *pebble.Iterator) error)
 		if err != nil {
 			return v.readError(lower, err)
 		}
-		defer func() { err = errors.Join(err, it.Close()) }()
-		if err := walk(it); err != nil {
-			return err
-		}
-		if err := it.Error(); err != nil {
-			return v.readError(lower, err)
-		}
-		return nil
+		defer func() { err = v.closed(it, lower, err) }()
+		return walk(it)
 	})
+}
+
+// closed ends an iterator, which tells again what it has met while it read. err
+// is what was made of it, if anything.
+func (v view) closed(it *pebble.Iterator, key []byte, err error) error {
+	if met := it.Close(); met != nil && err == nil {
+		return v.readError(key, met)
+	}
+	return err
 }
 
 // readError says what an error of the engine means while reading near key.
