@@ -97,6 +97,9 @@ func decodeWrite(j pistore.JSON) (pistore.Write, error) {
 			return nil, fmt.Errorf("%w: an entry to be written has a member named %s", pistore.ErrInvalid, name)
 		}
 	}
+	if r.has("parentId") && r.fields["parentId"] == `""` {
+		return nil, fmt.Errorf("%w: parentId is empty; a root has null", pistore.ErrInvalid)
+	}
 	switch kind {
 	case "entry":
 		w := pistore.InsertEntry{

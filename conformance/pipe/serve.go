@@ -25,8 +25,9 @@ type OpenParams struct {
 // does.
 type Opener func(context.Context, OpenParams) (pistore.Storage, io.Closer, error)
 
-// OpenIn opens a session of a backend by the rules of the protocol. A backend
-// that holds several and is asked for none is ErrInvalid.
+// OpenIn opens a session of a backend by the rules of the protocol: the one that
+// is named, else the only one, else with Create a new one. A backend that holds
+// several and is asked for none is ErrInvalid.
 func OpenIn(ctx context.Context, b pistore.Backend, p OpenParams) (pistore.Storage, error) {
 	info := p.Metadata
 	if p.Session != "" {
@@ -40,9 +41,6 @@ func OpenIn(ctx context.Context, b pistore.Backend, p OpenParams) (pistore.Stora
 		}
 		return s, err
 	}
-	if create {
-		return b.Create(ctx, info)
-	}
 	var only pistore.SessionID
 	n := 0
 	for i, err := range b.List(ctx) {
@@ -51,10 +49,12 @@ func OpenIn(ctx context.Context, b pistore.Backend, p OpenParams) (pistore.Stora
 		}
 		only, n = i.ID, n+1
 	}
-	switch n {
-	case 0:
+	switch {
+	case n == 0 && create:
+		return b.Create(ctx, info)
+	case n == 0:
 		return nil, fmt.Errorf("%w: no session at %s", pistore.ErrNotFound, p.Location)
-	case 1:
+	case n == 1:
 		return b.Open(ctx, only, p.Mode)
 	default:
 		return nil, fmt.Errorf("%w: %s holds %d sessions; name one", pistore.ErrInvalid, p.Location, n)
@@ -210,6 +210,9 @@ func openParams(r *reader) (OpenParams, error) {
 		if p.Metadata, err = decodeInfo(r.fields["metadata"]); err == nil {
 			err = p.Metadata.Check()
 		}
+	}
+	if err == nil && p.Session != "" && p.Metadata.ID != "" && p.Session != p.Metadata.ID {
+		err = fmt.Errorf("%w: session and the id of metadata differ", pistore.ErrInvalid)
 	}
 	return p, err
 }

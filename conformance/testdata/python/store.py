@@ -80,6 +80,22 @@ def fields(text):
     return {name: value for name, _, value in members(text)}
 
 
+def asked(text):
+    """The members of what a request asks: none is given twice, null is left out."""
+    found = {}
+    for name, _, value in members(text):
+        if name in found:
+            raise Refused("invalid", "two members named " + name)
+        found[name] = value
+    return {name: value for name, value in found.items() if value != "null"}
+
+
+def flag_of(raw):
+    if raw not in (None, "null", "true", "false"):
+        raise Refused("invalid", "neither true nor false: " + raw[:60])
+    return raw == "true"
+
+
 def text_of(raw, default=""):
     if raw is None or raw == "null":
         return default
@@ -171,7 +187,7 @@ def admit(raw):
         size = check_json("usage", w.get("usage"), "object") + len((w["id"] + w["entryId"]).encode())
         if w.get("details") is not None:
             size += check_json("details", w["details"])
-        w["adjustment"] = w.get("adjustment") == "true"
+        w["adjustment"] = flag_of(w.get("adjustment"))
     elif kind == "register" and op in ("set", "delete"):
         w["namespace"], w["key"] = address(w)
         size = len((w["namespace"] + w["key"]).encode())
@@ -260,6 +276,8 @@ class Store:
     """One open session."""
 
     def __init__(self, location, read_only, power, create, session, metadata):
+        if session and session != text_of(metadata.get("id"), session):
+            raise Refused("invalid", "session and the id of metadata differ")
         self.location, self.read_only, self.closed, self.faulted = location, read_only, False, False
         self.lock = None
         exists = os.path.exists(location)
@@ -333,7 +351,7 @@ class Store:
             size += n
         if size > MAX_TX:
             raise Refused("too_large", "a transaction of more than 256 MiB")
-        expect = [(address(f), int_of(f.get("seq"))) for f in map(fields, elements(p.get("expect", "[]")))]
+        expect = [(address(f), int_of(f.get("seq"))) for f in map(asked, elements(p.get("expect", "[]")))]
         self.db.execute("BEGIN IMMEDIATE")
         try:
             result = self.apply(writes, expect)
@@ -413,7 +431,7 @@ class Store:
         return entries_json(row for row in map(self.entry, ids) if row)
 
     def register(self, p):
-        namespace, key = address(p)
+        namespace, key = text_of(p.get("namespace")), text_of(p.get("key"))
         found = self.find(namespace, key)
         return '{"register":' + (register_json(namespace, key, *found) if found else "null") + "}"
 
@@ -427,7 +445,7 @@ class Store:
 
     def branch(self, p, structure=False):
         oldest_first = one_of(p, "order", "newestFirst", "oldestFirst")
-        limit, cursor = int_of(p.get("limit")), int_of(fields(p.get("cursor") or "{}").get("seq"))
+        limit, cursor = int_of(p.get("limit")), int_of(asked(p.get("cursor", "{}")).get("seq"))
         stop_type, stop_id = text_of(p.get("stopAtType")), text_of(p.get("stopAtId"))
         path = []
         for row in self.path(text_of(p.get("start"))):
@@ -542,9 +560,9 @@ class Server:
             text_of(p.get("location")),
             one_of(p, "mode", "rw", "ro"),
             one_of(p, "durability", "process", "power"),
-            p.get("create") == "true",
+            flag_of(p.get("create")),
             text_of(p.get("session")),
-            fields(p.get("metadata") or "{}"),
+            asked(p.get("metadata", "{}")),
         )
         return f'{{"session":{self.store.session()},"format":"sqlite-example","storageVersion":1}}'
 
@@ -571,9 +589,9 @@ class Server:
         try:
             text = line.decode()
             DECODER.decode(text)
-            request = fields(compact(text))
+            request = asked(compact(text))
             id = request.get("id", "null")
-            result = self.call(text_of(request.get("method")), fields(request.get("params", "{}")))
+            result = self.call(text_of(request.get("method")), asked(request.get("params", "{}")))
             return f'{{"id":{id},"result":{result}}}'
         except Refused as e:
             code, message = e.code, str(e)
