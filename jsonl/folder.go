@@ -200,8 +200,11 @@ func (b *Folder) publish(t *temp, path string, id pistore.SessionID) error {
 	case err != nil && !errors.Is(err, pistore.ErrNotFound):
 		return t.abandon(err)
 	}
-	if _, err := b.opts.FS.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return t.abandon(errors.Join(err, fmt.Errorf("%w: the file %q exists", pistore.ErrDuplicateID, path)))
+	switch _, err := b.opts.FS.Stat(path); {
+	case err == nil:
+		return t.abandon(fmt.Errorf("%w: the file %q exists", pistore.ErrDuplicateID, path))
+	case !errors.Is(err, fs.ErrNotExist):
+		return t.abandon(err)
 	}
 	if err := t.publish(path); err != nil {
 		// The session must not be there when this fails.
