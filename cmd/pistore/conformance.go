@@ -172,12 +172,17 @@ func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Con
 		total = len(conformance.RowIDs())
 	}
 	var done atomic.Int64
-	cfg.Progress = func(conformance.Result) { done.Add(1) }
+	var ended []conformance.Result
+	cfg.Progress = func(r conformance.Result) {
+		if done.Add(1); ctx.Err() == nil { // what fails behind an interrupt fails of it
+			ended = append(ended, r)
+		}
+	}
 	stop := in.progressOf(func() string { return fmt.Sprintf("%d of %s", done.Load(), count(int64(total), "row", "rows")) })
 	report := conformance.Check(cfg)
 	stop()
 	if ctx.Err() != nil {
-		return &exitError{exitFindings, errors.New("interrupted")}
+		report = partial(report, ended)
 	}
 	if in.json {
 		if err := in.out.object(report); err != nil {
@@ -187,6 +192,8 @@ func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Con
 		printConformance(in.out, report, again)
 	}
 	switch {
+	case ctx.Err() != nil:
+		return &exitError{exitFindings, errors.New("interrupted")}
 	case report.OK():
 		return nil
 	case report.Failed == 0:
@@ -194,6 +201,22 @@ func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Con
 	default:
 		return &exitError{code: exitFindings}
 	}
+}
+
+// partial is the report of the rows that had ended.
+func partial(r conformance.Report, ended []conformance.Result) conformance.Report {
+	r.Results, r.Passed, r.Failed, r.Skipped = ended, 0, 0, 0
+	for _, result := range ended {
+		switch result.Outcome {
+		case conformance.Pass:
+			r.Passed++
+		case conformance.Fail:
+			r.Failed++
+		case conformance.Skip:
+			r.Skipped++
+		}
+	}
+	return r
 }
 
 // printConformance prints the report; again is the command that made it, which a
