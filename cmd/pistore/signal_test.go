@@ -12,20 +12,31 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"pistore"
 	"pistore/jsonl"
 )
 
-// started is a process of the program that has printed its first line.
+// started is a process of the program.
 type started struct {
 	*exec.Cmd
 	out    io.ReadCloser
 	errors *strings.Builder
 }
 
-// start starts the program with an own place for temporary files.
+// start starts the program with an own place for temporary files, and waits for
+// its first line.
 func start(t *testing.T, tmp string, args ...string) started {
+	t.Helper()
+	p := begin(t, tmp, args...)
+	if _, err := bufio.NewReaderSize(p.out, 16).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func begin(t *testing.T, tmp string, args ...string) started {
 	t.Helper()
 	c := exec.Command("pistore", args...)
 	c.Env = append(os.Environ(), "TMPDIR="+tmp)
@@ -37,9 +48,6 @@ func start(t *testing.T, tmp string, args ...string) started {
 	}
 	p.out = out
 	t.Cleanup(func() { _ = c.Process.Kill() })
-	if _, err := bufio.NewReaderSize(out, 16).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
 	return p
 }
 
@@ -154,5 +162,28 @@ func TestInterruptedDemo(t *testing.T) {
 	p.ended(t, tmp)
 	if p.errors.String() != "" {
 		t.Errorf("without a reader: %q", p.errors)
+	}
+}
+
+// A long run of a kit that is told to stop reports what it did till then.
+func TestInterruptedKits(t *testing.T) {
+	for _, kit := range []struct {
+		want string
+		args []string
+	}{
+		{"on memstore in ", []string{"sim", "--duration", "10m"}},
+		{" rows passed, 0 failed, ", []string{"conformance", "--exec", "pistore storage-server"}},
+	} {
+		tmp := t.TempDir()
+		p := begin(t, tmp, kit.args...)
+		time.AfterFunc(3*time.Second, func() { _ = p.Process.Signal(syscall.SIGINT) })
+		said, err := io.ReadAll(p.out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.ended(t, tmp)
+		if !strings.Contains(string(said), kit.want) || p.errors.String() != "pistore "+kit.args[0]+": interrupted\n" {
+			t.Errorf("%v: %s%q", kit.args, said, p.errors)
+		}
 	}
 }

@@ -101,17 +101,18 @@ func (in *invocation) sweep(ctx context.Context, s sim.Sweep, duration time.Dura
 	stop := in.progressOf(func() string { return count(done.Load(), "seed", "seeds") })
 	found, err := s.Run(work)
 	stop()
-	if ctx.Err() != nil {
-		return &exitError{exitFindings, errors.New("interrupted")}
-	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
 	report.Seconds = time.Since(start).Seconds()
 	if found != nil {
 		report.Finding = findingOf(s.Backend, *found)
 	}
-	return in.reportSim(report)
+	err = in.reportSim(report)
+	if ctx.Err() != nil { // what was done till then is reported all the same
+		return &exitError{exitFindings, errors.New("interrupted")}
+	}
+	return err
 }
 
 func findingOf(backend string, r sim.Result) *simFinding {
