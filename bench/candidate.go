@@ -38,7 +38,3 @@ type Written struct {
 	Bytes int64 // handed to the system
 	Syncs int64 // of files and folders, real ones
 }
-
-// Unflusher is what a Backend may be beside: it knows how many bytes a crash
-// would now leave it to replay.
-type Unflusher interface{ Unflushed() int64 }

@@ -31,7 +31,6 @@ type answer struct {
 	SessionNS     int64  `json:"sessionNS,omitempty"`
 	ResidentBytes int64  `json:"residentBytes,omitempty"`
 	PeakBytes     int64  `json:"peakBytes,omitempty"`
-	Unflushed     *int64 `json:"unflushed,omitempty"`
 }
 
 // Obey does what a run in another process has ordered, over the same store. The
@@ -105,10 +104,6 @@ func (o orders) write(ctx context.Context, open func(string) (pistore.Backend, e
 		}
 		bytes += logicalBytes(tx)
 	}
-	if u, ok := store.(Unflusher); ok {
-		n := u.Unflushed()
-		a.Unflushed = &n
-	}
 	if err := say(a); err != nil {
 		return err
 	}
@@ -164,7 +159,8 @@ func (r *run) order(ctx context.Context, o orders) (a answer, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	defer stop()
 	line, readErr := bufio.NewReader(out).ReadBytes('\n')
-	if o.Do == "write" {
+	strange := json.Unmarshal(line, &a)
+	if o.Do == "write" || strange != nil {
 		_ = cmd.Process.Kill()
 	}
 	waitErr := cmd.Wait()
@@ -173,15 +169,13 @@ func (r *run) order(ctx context.Context, o orders) (a answer, err error) {
 		return a, ctx.Err()
 	case readErr != nil:
 		return a, fmt.Errorf("the process that was to %s ended without an answer: %w", o.Do, errors.Join(readErr, waitErr))
-	}
-	if err := json.Unmarshal(line, &a); err != nil {
-		return a, fmt.Errorf("the process that was to %s answered %.200q: is it one that calls bench.Obey? %w", o.Do, line, err)
-	}
-	if a.Error != "" {
+	case strange != nil:
+		return a, fmt.Errorf("the process that was to %s answered %.200q: is it one that calls bench.Obey? %w", o.Do, line, strange)
+	case a.Error != "":
 		return a, errors.New(a.Error)
-	}
-	if o.Do != "write" {
+	case o.Do == "write":
+		return a, nil // it was killed
+	default:
 		return a, waitErr
 	}
-	return a, nil
 }

@@ -24,13 +24,13 @@ func (r *run) openings(ctx context.Context, killed bool) error {
 	entries, begin := int64(r.Turns), time.Now()
 	for n := 1; ; n++ {
 		if killed {
-			a, err := r.order(ctx, orders{Do: "write", Bytes: r.Config.Unflushed, Round: n})
+			a, err := r.order(ctx, orders{Do: "write", Bytes: r.Unflushed, Round: n})
 			if err != nil {
 				return err
 			}
 			entries += a.Commits
-			if a.Unflushed != nil {
-				r.report.Metrics[Unflushed] = max(r.report.Metrics[Unflushed], float64(*a.Unflushed))
+			if logs := folderBytes(r.Dir, isLog); logs > 0 {
+				r.report.Metrics[KilledLogs] = max(r.report.Metrics[KilledLogs], float64(logs))
 			}
 		}
 		a, err := r.order(ctx, orders{Do: "open", Want: entries})

@@ -42,9 +42,9 @@ const (
 	CommitsPerOp Unit = "commits/op" // transactions of a run
 	CommitRate   Unit = "commits/s"
 
-	StoreOpen   Unit = "store-ns"    // of an open, the store's part; median
-	SessionOpen Unit = "session-ns"  // likewise, the session's
-	Unflushed   Unit = "unflushed-B" // what the store itself had left to replay when it was killed, at most
+	StoreOpen   Unit = "store-ns"     // of an open, the store's part; median
+	SessionOpen Unit = "session-ns"   // likewise, the session's
+	KilledLogs  Unit = "killed-log-B" // in logs (*.log) behind the kill, at most
 
 	StoredBytes    Unit = "stored-B/op"    // on disk before compaction, of all files
 	CompactedBytes Unit = "compacted-B/op" // after it, logs (*.log) aside

@@ -12,32 +12,47 @@ import (
 	"pistore/memstore"
 )
 
-// The names of our backends.
+// The names of our backends, and of peers that need nothing but what these need.
 const (
-	Memory   = "memory"
-	JSONL    = "jsonl"
-	Logstore = "logstore"
+	Memory       = "memory"
+	JSONL        = "jsonl"
+	Logstore     = "logstore"
+	BarePebble   = "pebble"
+	RawLog       = "rawlog"        // a file for each session, without a check
+	RawLogJSON   = "rawlog-json"   // with transactions admitted
+	GroupLog     = "grouplog"      // a file for all sessions, without a check
+	GroupLogJSON = "grouplog-json" // with transactions admitted
 )
 
 // Names are the names of our backends.
 var Names = []string{Memory, JSONL, Logstore}
 
-// Candidate returns one of our backends as a candidate. Memory has no level.
-// Another name is pistore.ErrInvalid.
+// Peers are the names of the peers.
+var Peers = []string{BarePebble, RawLog, RawLogJSON, GroupLog, GroupLogJSON}
+
+// Candidate returns one of our backends, or a peer, as a candidate. Memory has no
+// level. Another name is pistore.ErrInvalid.
 func Candidate(name string, level pistore.Durability) (bench.Candidate, error) {
-	open := map[string]func(dir string) (pistore.Backend, error){
-		Memory:   func(string) (pistore.Backend, error) { return memstore.New(memstore.Options{}), nil },
-		JSONL:    func(dir string) (pistore.Backend, error) { return openJSONL(dir, level), nil },
-		Logstore: func(dir string) (pistore.Backend, error) { return openLogstore(dir, level) },
-	}[name]
-	if !slices.Contains(Names, name) {
-		return bench.Candidate{}, fmt.Errorf("%w: backend %.64q is none of %s", pistore.ErrInvalid, name, strings.Join(Names, ", "))
+	label := "backend=" + name + "/durability=" + level.String()
+	switch name {
+	case Memory:
+		return bench.Candidate{Name: "backend=memory", Open: func(string) (pistore.Backend, error) {
+			return memstore.New(memstore.Options{}), nil
+		}}, nil
+	case JSONL:
+		return bench.Candidate{Name: label, Open: func(dir string) (pistore.Backend, error) { return openJSONL(dir, level), nil }}, nil
+	case Logstore:
+		return bench.Candidate{Name: label, Open: func(dir string) (pistore.Backend, error) { return openLogstore(dir, level) }}, nil
+	case BarePebble:
+		return Pebble(level), nil
+	case RawLog, RawLogJSON:
+		return bench.RawLog(level, name == RawLogJSON), nil
+	case GroupLog, GroupLogJSON:
+		return bench.GroupLog(level, name == GroupLogJSON), nil
+	default:
+		all := strings.Join(append(slices.Clone(Names), Peers...), ", ")
+		return bench.Candidate{}, fmt.Errorf("%w: backend %.64q is none of %s", pistore.ErrInvalid, name, all)
 	}
-	label := "backend=" + name
-	if name != Memory {
-		label += "/durability=" + level.String()
-	}
-	return bench.Candidate{Name: label, Open: open}, nil
 }
 
 // files is a folder of session files that counts what it writes.
@@ -70,6 +85,3 @@ func (d database) Written() bench.Written {
 	m := d.Metrics()
 	return bench.Written{Bytes: m.WrittenBytes, Syncs: m.Syncs}
 }
-
-// Unflushed implements bench.Unflusher.
-func (d database) Unflushed() int64 { return d.Metrics().UnflushedBytes }

@@ -53,6 +53,7 @@ var commands = []command{
 	usageCommand,
 	conformanceCommand,
 	simCommand,
+	benchCommand,
 	storageServerCommand,
 	completionCommand,
 	versionCommand,
