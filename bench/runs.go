@@ -84,7 +84,7 @@ func (s *script) run(ctx context.Context, lane *harness.Lane) error {
 type runner struct {
 	script  *script
 	create  func() (pistore.Storage, error)
-	done    int
+	left    int // runs of this session
 	storage pistore.Storage
 	harness *harness.Harness
 	lane    *harness.Lane
@@ -94,7 +94,7 @@ type runner struct {
 
 // prepare has a session ready for the next run.
 func (r *runner) prepare(ctx context.Context) error {
-	if r.done++; r.harness != nil && r.done%runsOfSession != 1 {
+	if r.left > 0 {
 		return nil
 	}
 	if err := r.close(ctx); err != nil {
@@ -104,12 +104,13 @@ func (r *runner) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.storage = s
+	r.storage, r.left = s, runsOfSession
 	r.harness, r.lane, err = r.script.open(ctx, countingCommits{s, &r.commits})
 	return err
 }
 
 func (r *runner) run(ctx context.Context) error {
+	r.left--
 	before := r.commits.Load()
 	err := r.script.run(ctx, r.lane)
 	r.counted.Add(r.commits.Load() - before)
@@ -177,6 +178,9 @@ func (r *run) sideBySide(ctx context.Context, add func(create func() (pistore.St
 	for range r.Sessions {
 		w, end := add(create)
 		defer func() { err = errors.Join(err, end()) }()
+		if err := w.prepare(); err != nil { // the first sessions are there before the clock starts
+			return err
+		}
 		workers = append(workers, w)
 	}
 	r.Progress.enter("running")

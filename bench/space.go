@@ -61,6 +61,9 @@ func diskSpace(ctx context.Context, r *run) (err error) {
 	if _, err := compacter.Compact(ctx); err != nil {
 		return err
 	}
+	if err := store.Close(); err != nil { // what is in use no more may stay until then
+		return err
+	}
 	r.report.perOp(CompactedBytes, float64(folderBytes(r.Dir, noLog)))
 	r.report.perOp(LogBytes, float64(folderBytes(r.Dir, isLog)))
 	return nil
