@@ -76,7 +76,7 @@ type Backend interface {
 	// of it, in one step: after a crash too it is the old or the new. It owns
 	// the session meanwhile (ErrLocked while it is open for writing) and calls
 	// make once, with the session as it is, to be read until the rows have
-	// been. The rows are those of an export, under the id of the session; the
+	// been: its Commit is ErrReadOnly. The rows are those of an export, under the id of the session; the
 	// generation is minted. Errors are those of Open and of Load, and the
 	// session is then as it was. Handles that have it open for reading show
 	// what they showed, or give ErrNotFound.

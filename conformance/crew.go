@@ -18,9 +18,6 @@ type crew struct {
 // goexit is why a row fails in which a call neither returned nor panicked.
 const goexit = "the store ended its caller's goroutine: runtime.Goexit was called"
 
-// adviceOnHang is what there is to say about a store that hangs, whatever the row.
-const adviceOnHang = "run this row alone with a shorter -timeout than the kit's patience: go test then prints where each goroutine stands"
-
 // adviceOnPanic is what there is to say about a store that panics, whatever the
 // row is about.
 const adviceOnPanic = "the stack above tells where; a store panics on nothing and ends no goroutine of its caller, it returns an error"

@@ -56,6 +56,10 @@ func rewriteMutants() []mutant {
 				}
 				return info, err
 			}}},
+		{name: "takes commits to what it rewrites", model: false, rows: []string{"RWR-04"},
+			defect: defect{rewrite: func(b *brokenBackend, c ctx, id pistore.SessionID, make making) (pistore.Info, error) {
+				return b.Backend.Rewrite(c, id, func(old pistore.Storage) iter.Seq2[pistore.Row, error] { return make(accepting{old}) })
+			}}},
 		{name: "reads what it rewrites before it owns it", model: false, rows: []string{"RWR-04"},
 			defect: defect{rewrite: func(b *brokenBackend, c ctx, id pistore.SessionID, make making) (pistore.Info, error) {
 				old, err := b.Backend.Open(c, id, pistore.ReadOnly)
@@ -128,4 +132,11 @@ func (m mixed) Export(ctx context.Context) iter.Seq2[pistore.Row, error] {
 		}
 	}
 	return m.Storage.Export(ctx)
+}
+
+// accepting says yes to every commit.
+type accepting struct{ pistore.Storage }
+
+func (accepting) Commit(_ context.Context, tx pistore.Tx) (pistore.Receipt, error) {
+	return pistore.Receipt{FirstSeq: 1, Seqs: make([]pistore.Seq, len(tx.Writes))}, nil
 }

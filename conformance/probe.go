@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"pistore"
+	"pistore/conformance/internal/watch"
 )
 
 // probe is what a row works with: the config, places for backends, and
@@ -23,6 +24,7 @@ type probe struct {
 	ctx     context.Context
 	checks  atomic.Int64
 	commits atomic.Int64
+	watch   watch.Watch // over the calls of the backend
 	places  []*place
 }
 
@@ -80,9 +82,6 @@ func differ[T any](what string, got, want T) string {
 	return ""
 }
 
-// maxRows is far more than any row writes.
-const maxRows = 1 << 20
-
 // drain collects a sequence up to its error, which has to be its last pair.
 func drain[T any](seq iter.Seq2[T, error]) ([]T, error) {
 	var all []T
@@ -95,9 +94,7 @@ func drain[T any](seq iter.Seq2[T, error]) ([]T, error) {
 			failed = err
 			continue
 		}
-		if all = append(all, v); len(all) > maxRows {
-			return nil, fmt.Errorf("%w: no end after %d rows", errIterator, maxRows)
-		}
+		all = append(all, v)
 	}
 	return all, failed
 }
@@ -132,10 +129,16 @@ func (p *probe) place() *place {
 }
 
 func (pl *place) open() {
-	backend, err := pl.p.cfg.Open(pl.dir)
+	backend, err := pl.p.open(pl.dir)
 	pl.p.noError("opening the backend", err)
-	pl.p.check(backend != nil, "Config.Open returned nil and no error")
 	pl.backend = backend
+}
+
+// open opens a backend whose calls are watched.
+func (p *probe) open(dir string) (pistore.Backend, error) {
+	defer p.watch.Begin("Config.Open")()
+	backend, err := p.cfg.Open(dir)
+	return p.watch.Backend("Config.Open", backend, err)
 }
 
 // reopen closes the backend and opens it again, unless its content would be gone.

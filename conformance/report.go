@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"pistore/conformance/internal/watch"
 )
 
 // Outcome is the result of a row.
@@ -34,7 +36,7 @@ type Result struct {
 	Checks  int64 `json:"checks"`
 	Commits int64 `json:"commits"`
 
-	hung bool
+	hung, endless bool
 	// Replay is what fails again in the same way, if the row failed.
 	Replay *Replay `json:"replay,omitempty"`
 }
@@ -112,7 +114,7 @@ type Report struct {
 	Skipped      int      `json:"skipped"`
 	Results      []Result `json:"results"`
 
-	hung []string // ids of rows
+	stalls watch.Stalls
 }
 
 // OK reports whether rows passed and none failed: what was only skipped says

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"pistore"
+	"pistore/conformance/internal/watch"
 )
 
 // Rows of the optional abilities Historian and Follower. A backend without one
@@ -60,7 +61,7 @@ func timed(t pistore.Transaction) pistore.Transaction {
 
 func (s *session) history(ctx context.Context, from pistore.Seq) ([]pistore.Transaction, error) {
 	return drain(func(yield func(pistore.Transaction, error) bool) {
-		for t, err := range ability[pistore.Historian](s, "Historian").History(ctx, from) {
+		for t, err := range watch.Rows(&s.p.watch, "History", ability[pistore.Historian](s, "Historian").History(ctx, from)) {
 			if !yield(timed(t), err) {
 				return
 			}
@@ -106,7 +107,7 @@ func historyBounds(p *probe) {
 	p.wantError("history under an ended context", err, context.Canceled)
 	again := ability[pistore.Historian](s, "Historian")
 	p.noError("Close", s.st.Close())
-	_, err = drain(again.History(p.ctx, 0))
+	_, err = drain(watch.Rows(&p.watch, "History", again.History(p.ctx, 0)))
 	p.wantError("history after Close", err, pistore.ErrClosed)
 }
 
@@ -139,7 +140,7 @@ func followCommits(p *probe) {
 	came, after := make(chan pulled), all[0].Seqs[0]
 	go func() {
 		defer close(came)
-		for t, err := range follow.Follow(ctx, after) {
+		for t, err := range watch.Rows(&p.watch, "Follow", follow.Follow(ctx, after)) {
 			select {
 			case came <- pulled{timed(t), err}:
 			case <-ctx.Done():
@@ -183,7 +184,7 @@ func followEnds(p *probe) {
 	s.commitHere(historyTxs()[0])
 	ended := make(chan error)
 	wait := func(ctx context.Context) {
-		_, err := drain(follow.Follow(ctx, pistore.MaxSeq))
+		_, err := drain(watch.Rows(&p.watch, "Follow", follow.Follow(ctx, pistore.MaxSeq)))
 		ended <- err
 	}
 	ctx, cancel := context.WithCancel(p.ctx)

@@ -4,9 +4,9 @@ import "fmt"
 
 func modelRows() []row {
 	return []row{
-		{id: "MOD-01", title: "generated transactions do what the model does", inv: []int{1, 2, 3, 4, 10},
+		{id: "MOD-01", title: "generated transactions do what the model does", inv: []int{1, 2, 3, 4, 10}, generated: true,
 			advice: "run the program above by hand against the store: as a rule every step of it is needed", check: modelRun},
-		{id: "MOD-02", title: "generated transactions do what the model does when the store is reopened after each", inv: []int{1, 2, 3, 4, 10},
+		{id: "MOD-02", title: "generated transactions do what the model does when the store is reopened after each", inv: []int{1, 2, 3, 4, 10}, generated: true,
 			needs:  []Capability{NoReopen},
 			advice: "run the program above by hand: something of it is lost or comes back when the store is reopened", check: modelRunReopened},
 	}

@@ -159,7 +159,7 @@ func secondBackend(p *probe) {
 		p.skipf("the backend is volatile: nothing is shared between two of them")
 	}
 	s := p.session()
-	second, err := p.cfg.Open(s.pl.dir)
+	second, err := p.open(s.pl.dir)
 	if err == nil {
 		_, err = second.Open(p.ctx, s.id, pistore.ReadWrite)
 		p.noError("closing the second backend", second.Close())

@@ -182,7 +182,9 @@ func rewriteOwned(p *probe) {
 			p.wantError("deleting a session that is being rewritten", pl.backend.Delete(p.ctx, id), pistore.ErrLocked)
 		}
 		_, err = old.Commit(p.ctx, txOf(set("k", `1`)))
-		p.check(err != nil, "the session that is being rewritten took a commit")
+		const want = "the session that Rewrite gives to make is for reading, and its Commit is ErrReadOnly"
+		p.check(err != nil, "%s; it took one", want)
+		p.wantError(want+": its commit", err, pistore.ErrReadOnly)
 		return rewriting(p.ctx)(old)
 	})
 	p.noError("Rewrite", err)

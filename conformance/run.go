@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"pistore/internal/stall"
+	"pistore/conformance/internal/watch"
 )
 
 // row is one check of the contract.
@@ -21,7 +20,9 @@ type row struct {
 	advice string // printed on failure: what a backend author should look at
 	needs  []Capability
 	inv    []int // invariants that the row covers
-	check  func(p *probe)
+	// generated says that the row commits Config.Transactions.
+	generated bool
+	check     func(p *probe)
 }
 
 // group is a set of rows that share a subject.
@@ -83,6 +84,9 @@ func Run(t *testing.T, cfg Config) {
 				result := report.run(cfg, g.name, r)
 				switch result.Outcome {
 				case Fail:
+					if result.hung {
+						result.Why += "\n" + watch.HintOnHang
+					}
 					t.Errorf("%s\n%s\nreplay: %s='%s' go test -count=1 -run %s .",
 						r.title, result.Why, ReplayVariable, result.Replay, RunPattern(name, result.Replay.Row))
 				case Skip:
@@ -127,29 +131,28 @@ func (c Config) tell(result Result) {
 
 func (c Config) selects(id string) bool { return len(c.Only) == 0 || slices.Contains(c.Only, id) }
 
-// maxHung is how many rows may hang. Each takes hangGuard, so of a store in which
-// a common call does not return there would be no verdict.
-const maxHung = 2
-
-// run runs a row and reports it, unless too many have hung before.
+// run runs a row and reports it, unless too many took long before.
 func (r *Report) run(cfg Config, groupName string, w row) Result {
 	result := Result{ID: w.id, Title: w.title, Group: groupName, Invariants: w.inv}
-	if len(r.hung) < maxHung {
-		result = runRow(cfg, groupName, w)
+	if why := r.stalls.Enough(); why != "" {
+		result.Outcome, result.Why = Skip, why
 	} else {
-		result.Outcome, result.Why = Skip, "the store hangs in "+strings.Join(r.hung, " and ")+", which is to be mended first"
+		result = runRow(cfg, groupName, w)
 	}
-	if result.hung {
-		r.hung = append(r.hung, w.id)
+	switch {
+	case result.hung:
+		r.stalls.Hung(w.id)
+	case result.endless:
+		r.stalls.Endless(w.id)
 	}
 	r.add(result)
 	cfg.tell(result)
 	return result
 }
 
-// hangGuard is how long a row may make no progress at all before it counts as
-// hanging; far beyond what any single call takes.
-const hangGuard = time.Minute
+// maxRows is after how many rows an iterator counts as endless; far more than any
+// row writes.
+const maxRows = 1 << 16
 
 // runRow runs a row. A panic of the backend fails the row; so does a call that
 // never returns, whose goroutine is then left behind.
@@ -161,15 +164,16 @@ func runRow(cfg Config, groupName string, r row) Result {
 			return result
 		}
 	}
-	p := &probe{cfg: cfg, ctx: context.Background()}
+	p := &probe{cfg: cfg, ctx: context.Background(), watch: watch.Watch{MaxRows: maxRows}}
 	done := make(chan verdict, 1)
 	go func() {
 		v := verdict{outcome: Fail, why: goexit, advice: adviceOnPanic}
 		defer func() { done <- v }()
 		v = p.run(r.check)
 	}()
-	v := p.await(done)
+	v := p.await(done).met(p.watch.Fault())
 	result.Outcome, result.Why, result.Replay, result.hung = v.outcome, v.why, v.replay, v.hung
+	result.endless = v.endless
 	result.Checks, result.Commits = p.checks.Load(), p.commits.Load()
 	if result.Outcome == Pass && result.Checks == 0 {
 		result.Outcome, result.Why = Fail, "the row compared nothing"
@@ -178,6 +182,9 @@ func runRow(cfg Config, groupName string, r row) Result {
 		result.Why += "\nwhat to do: " + cmp.Or(v.advice, r.advice)
 		if result.Replay == nil {
 			result.Replay = &Replay{Row: r.id, Seed: cfg.Seed, ReopenEvery: cfg.ReopenEvery}
+			if r.generated {
+				result.Replay.Transactions = cfg.Transactions
+			}
 		}
 	}
 	return result
@@ -190,6 +197,23 @@ type verdict struct {
 	replay  *Replay // nil: the row from the seed that it had
 	advice  string  // empty: that of the row
 	hung    bool
+	endless bool // an iterator
+}
+
+// met is the verdict on a row in which a call gave what no caller can work with:
+// it fails for that, whatever else it came to.
+func (v verdict) met(f *watch.Fault) verdict {
+	if f == nil || v.hung {
+		return v
+	}
+	switch {
+	case v.outcome != Fail:
+		v.why = f.What
+	case !strings.Contains(v.why, f.What):
+		v.why = f.What + "; then: " + v.why
+	}
+	v.outcome, v.advice, v.endless = Fail, f.Advice, f.Endless
+	return v
 }
 
 func (p *probe) run(check func(*probe)) (v verdict) {
@@ -209,9 +233,9 @@ func (p *probe) run(check func(*probe)) (v verdict) {
 
 // await waits for the row's end, as long as it goes on.
 func (p *probe) await(done <-chan verdict) verdict {
-	v, ok := stall.Await(done, func() int64 { return p.checks.Load() + p.commits.Load() }, hangGuard)
-	if !ok {
-		return verdict{outcome: Fail, hung: true, why: fmt.Sprintf("no progress for %v, behind %d commits and %d comparisons of the row: a call does not return", hangGuard, p.commits.Load(), p.checks.Load()), advice: adviceOnHang}
+	v, hangs := watch.Await(&p.watch, done, func() int64 { return p.checks.Load() + p.commits.Load() })
+	if hangs != "" {
+		return verdict{outcome: Fail, hung: true, why: fmt.Sprintf("behind %d commits and %d comparisons of the row: %s", p.commits.Load(), p.checks.Load(), hangs), advice: watch.AdviceOnHang}
 	}
 	return v
 }
