@@ -11,9 +11,6 @@ import (
 // errBroken: the store did not return from a call, and ended the goroutine.
 var errBroken = errors.New("the store broke its caller")
 
-// adviceOnHang is what there is to say about a store that hangs, whatever the row.
-const adviceOnHang = "run this row alone with a shorter -timeout than the kit's patience: go test then prints where each goroutine stands"
-
 // adviceOnPanic is what there is to say about a store that panics, whatever the
 // row is about.
 const adviceOnPanic = "the stack above tells where; a store panics on nothing and ends no goroutine of its caller, it returns an error"

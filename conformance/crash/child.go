@@ -12,6 +12,7 @@ import (
 
 	"pistore"
 	"pistore/conformance"
+	"pistore/conformance/internal/watch"
 )
 
 // childEnv is the environment variable that holds the orders of a child, in JSON.
@@ -55,11 +56,12 @@ func obey(text string, open func(at Place) (pistore.Backend, error)) error {
 	if err != nil {
 		return err
 	}
+	var w watch.Watch // which has a name for what is missing
 	b, err := open(Place{Dir: o.Dir, Level: level})
-	if err != nil {
+	if b, err = w.Backend("the function that crash.Child got", b, err); err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	return o.work(context.Background(), b, lines{})
+	return o.work(context.Background(), b, &w, lines{})
 }
 
 // lines is a listener that writes lines.
@@ -97,10 +99,10 @@ func unheard(line string) error {
 }
 
 // work makes calls until one fails.
-func (o orders) work(ctx context.Context, b pistore.Backend, to listener) error {
+func (o orders) work(ctx context.Context, b pistore.Backend, w *watch.Watch, to listener) error {
 	c := Config{PayloadBytes: o.PayloadBytes, Lacks: o.Lacks}
 	if o.Program == "names" {
-		return o.names(newDriver(ctx, b, c.chain(), to), c)
+		return o.names(newDriver(ctx, b, w, c.chain(), to), c)
 	}
 	every := 0
 	if o.Program == "compact" {
@@ -112,7 +114,7 @@ func (o orders) work(ctx context.Context, b pistore.Backend, to listener) error 
 	var group sync.WaitGroup
 	for i := range o.Sessions {
 		group.Go(func() {
-			failed <- <-apart(func() error { return forever(newDriver(ctx, b, c.chain(), to), i, every) })
+			failed <- <-apart(func() error { return forever(newDriver(ctx, b, w, c.chain(), to), i, every) })
 			stop()
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"slices"
+	"sync/atomic"
 
 	"pistore"
 	"pistore/conformance"
@@ -69,7 +70,8 @@ type Config struct {
 	// Progress, unless nil, is called with each result as it comes.
 	Progress func(Result)
 
-	flags bool
+	flags  bool
+	beside *atomic.Pointer[verdict] // what checkFS came to
 }
 
 // Place is where a backend is opened, and how.
@@ -137,6 +139,7 @@ func (c Config) complete() Config {
 			panic(fmt.Sprintf("crash: Config.Levels names %v, which is no level", level))
 		}
 	}
+	c.beside = new(atomic.Pointer[verdict])
 	for c.Seed == 0 {
 		c.Seed = rand.Uint64()
 	}

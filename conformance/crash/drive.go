@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"pistore"
+	"pistore/conformance/internal/watch"
 )
 
 func (c Config) chain() chain { return chain{payloadBytes: c.PayloadBytes} }
@@ -18,14 +19,15 @@ func (c Config) chain() chain { return chain{payloadBytes: c.PayloadBytes} }
 type driver struct {
 	ctx   context.Context
 	b     pistore.Backend
+	watch *watch.Watch // that watches b
 	chain chain
 	hear  listener
 	open  map[int]pistore.Storage
 	next  map[int]int // the number of the next commit
 }
 
-func newDriver(ctx context.Context, b pistore.Backend, c chain, hear listener) *driver {
-	return &driver{ctx: ctx, b: b, chain: c, hear: hear, open: map[int]pistore.Storage{}, next: map[int]int{}}
+func newDriver(ctx context.Context, b pistore.Backend, w *watch.Watch, c chain, hear listener) *driver {
+	return &driver{ctx: ctx, b: b, watch: w, chain: c, hear: hear, open: map[int]pistore.Storage{}, next: map[int]int{}}
 }
 
 // failure is a call that failed.
@@ -48,18 +50,10 @@ func (d *driver) do(c call, run func() error) error {
 	return nil
 }
 
-// given is what Create or Open gave, which is a session or an error.
-func given(st pistore.Storage, err error) (pistore.Storage, error) {
-	if st == nil && err == nil {
-		err = errors.New("a call that opens a session returned nil and no error")
-	}
-	return st, err
-}
-
 // create makes a session, which is open then.
 func (d *driver) create(i int) error {
 	return d.do(call{what: "create", session: i}, func() error {
-		st, err := given(d.b.Create(d.ctx, pistore.Info{ID: sessionID(i)}))
+		st, err := d.b.Create(d.ctx, pistore.Info{ID: sessionID(i)})
 		if err == nil {
 			d.open[i], d.next[i] = st, 0
 		}
@@ -69,7 +63,7 @@ func (d *driver) create(i int) error {
 
 // resume opens a session for writing, or makes it, and goes on where it stands.
 func (d *driver) resume(i int) error {
-	st, err := given(d.b.Open(d.ctx, sessionID(i), pistore.ReadWrite))
+	st, err := d.b.Open(d.ctx, sessionID(i), pistore.ReadWrite)
 	if errors.Is(err, pistore.ErrNotFound) {
 		return d.create(i)
 	}
@@ -105,6 +99,7 @@ func (d *driver) compact(i int) error {
 		return errLacks
 	}
 	return d.do(call{what: "compact", session: i}, func() error {
+		defer d.watch.Begin("Compact")()
 		_, err := c.Compact(d.ctx)
 		return err
 	})
@@ -119,7 +114,10 @@ func (d *driver) sync(i int) error {
 	if !ok {
 		return errLacks
 	}
-	return d.do(call{what: "sync", session: i}, func() error { return s.Sync(d.ctx) })
+	return d.do(call{what: "sync", session: i}, func() error {
+		defer d.watch.Begin("Sync")()
+		return s.Sync(d.ctx)
+	})
 }
 
 // close closes a session.

@@ -203,7 +203,7 @@ func (k *known) settle(ctx context.Context, b pistore.Backend, cfg Config, mode 
 
 // find looks at one session.
 func (f fate) find(ctx context.Context, b pistore.Backend, i int, cfg Config, mode pistore.Mode, may loss) (fate, error) {
-	st, err := given(b.Open(ctx, sessionID(i), mode))
+	st, err := b.Open(ctx, sessionID(i), mode)
 	if errors.Is(err, pistore.ErrNotFound) {
 		// At Process a session, too, is made as commits are.
 		if f.there == yes && may != tail && !(may == unsynced && f.safe == 0) {

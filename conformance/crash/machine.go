@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"path"
 	"slices"
+	"strings"
 
 	"pistore"
 	"pistore/conformance"
@@ -27,12 +29,27 @@ func machineOf(m *disk.Memory, boot uint32) *machine {
 	return &machine{memory: m, fails: disk.NewFailing(m), boot: boot}
 }
 
-func (p *probe) newMachine() *machine {
+// machineWith is a machine that has one directory, by its absolute path.
+func machineWith(dir string) (*machine, error) {
 	m := disk.NewMemory()
-	if err := errors.Join(m.Mkdir(storeDir), m.SyncDir("/")); err != nil {
+	made := "/"
+	for name := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		err := errors.Join(m.Mkdir(path.Join(made, name)), m.SyncDir(made))
+		if err != nil {
+			return nil, err
+		}
+		made = path.Join(made, name)
+	}
+	return machineOf(m, 1), nil
+}
+
+func (p *probe) newMachine() *machine {
+	p.checkFS()
+	m, err := machineWith(storeDir)
+	if err != nil {
 		p.failf("making a machine: %v", err)
 	}
-	return machineOf(m, 1)
+	return m
 }
 
 // die is the machine after the death of the process; the process itself goes on
@@ -73,16 +90,16 @@ func (p *probe) peace(m *machine, k *known, what func(d *driver) error) {
 		p.failf("when nothing goes wrong: %v", err)
 	}
 	if m.fails.Calls() == 0 {
-		p.failf("the store that OpenOn gave made no call on Place.FS: what is cut and failed there says nothing about it")
+		panic(noCalls)
 	}
 }
 
 func (p *probe) opened(m *machine, k *known) (*driver, error) {
-	b, err := p.cfg.OpenOn(p.at(m, pistore.ReadWrite))
+	b, err := p.open(p.at(m, pistore.ReadWrite))
 	if err != nil {
 		return nil, err
 	}
-	return newDriver(p.ctx, b, p.cfg.chain(), counted{k, p}), nil
+	return newDriver(p.ctx, b, &p.watch, p.cfg.chain(), counted{k, p}), nil
 }
 
 // counted is a listener that tells that the row is alive.
@@ -124,7 +141,7 @@ func (p *probe) goOn(m *machine, k *known) error {
 		err = errors.Join(err, d.leave())
 	}
 	if err == nil {
-		err = p.look(p.cfg.OpenOn, p.at(m, pistore.ReadWrite), k, nothing)
+		err = p.look(p.at(m, pistore.ReadWrite), k, nothing)
 	}
 	if err != nil {
 		return fmt.Errorf("going on with what is left: %w", err)
@@ -136,7 +153,7 @@ func (p *probe) goOn(m *machine, k *known) error {
 func (d *driver) atOnce(sessions int, what func(d *driver, i int) error) error {
 	var ended []<-chan error
 	for i := range sessions {
-		own := newDriver(d.ctx, d.b, d.chain, d.hear)
+		own := newDriver(d.ctx, d.b, d.watch, d.chain, d.hear)
 		ended = append(ended, apart(func() error { return what(own, i) }))
 	}
 	var errs []error

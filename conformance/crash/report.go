@@ -7,6 +7,7 @@ import (
 
 	"pistore"
 	"pistore/conformance"
+	"pistore/conformance/internal/watch"
 )
 
 // Depth says how far a row went.
@@ -66,7 +67,7 @@ type Result struct {
 	Depth Depth  `json:"depth"`
 	MS    int64  `json:"ms"` // that it took
 
-	hung bool
+	hung, endless bool
 }
 
 func (r Result) String() string {
@@ -88,7 +89,7 @@ type Report struct {
 	Skipped int      `json:"skipped"`
 	Results []Result `json:"results"`
 
-	hung []string // rows
+	stalls watch.Stalls
 }
 
 // OK reports whether rows passed and none failed: what was only skipped says

@@ -136,7 +136,7 @@ func checkTruncations(p *probe) {
 // missing, or it is refused.
 func (p *probe) lookAtDamage(m *machine, k *known, may loss, what string) {
 	at := p.at(m, p.someMode())
-	err := p.look(p.cfg.OpenOn, at, k, may)
+	err := p.look(at, k, may)
 	if err == nil && at.Mode == pistore.ReadWrite && p.rng.IntN(4) == 0 {
 		err = p.goOn(m, k) // may meet what looking did not
 	}
@@ -168,7 +168,7 @@ func checkDamageLook(p *probe) {
 		if err != nil {
 			p.failf("%v", err)
 		}
-		_ = p.look(p.cfg.OpenOn, p.at(left, pistore.ReadOnly), k.copy(), tail) // other rows judge it
+		_ = p.look(p.at(left, pistore.ReadOnly), k.copy(), tail) // other rows judge it
 		after, err := tree(left.memory, storeDir)
 		if err == nil {
 			err = unchanged(before, after)

@@ -43,6 +43,25 @@ func cutRows() []row {
 	}
 }
 
+// shares spreads cuts over places, the last of which is the end and has one in any
+// case.
+func (p *probe) shares(cuts, places int) []int {
+	all := make([]int, places)
+	for i := range all {
+		all[i] = cuts / places
+	}
+	rest := cuts % places
+	if cuts < places {
+		all[places-1]++
+		rest--
+		places--
+	}
+	for _, i := range p.spread(rest, places) {
+		all[i]++
+	}
+	return all
+}
+
 // moment is what a power cut leaves, and what was known before it.
 type moment struct {
 	after *machine
@@ -56,27 +75,26 @@ func (p *probe) cutStory(s story) {
 	trial := m.die()
 	p.peace(trial, k.copy(), s.act)
 	of := trial.fails.Calls()
-	due := map[int]bool{}
-	for _, call := range p.spread(p.cfg.Cuts, of) {
-		due[call] = true
-	}
-	each := max(1, p.cfg.Cuts/(of+1))
+	due := p.shares(p.cfg.Cuts, of+1)
 	var moments []moment
 	at := func(call int) {
 		was := k.copy() // before the cut: what is acknowledged meanwhile may be missing
-		for n := range each {
+		for n := range due[call] {
 			moments = append(moments, moment{m.cut(rand.New(rand.NewPCG(p.cfg.Seed+uint64(n), uint64(call)))), was.copy()})
 		}
 	}
 	m.fails.Rule(func(c disk.Call) disk.Verdict {
-		if due[c.N] {
+		if c.N < of { // it may make more of them than it did in the trial
 			at(c.N)
 		}
 		return disk.Verdict{}
 	})
 	p.peace(m, k, s.act)
+	made := min(m.fails.Calls(), of)
 	m.fails.Rule(nil)
-	at(of)
+	for call := made; call <= of; call++ { // behind the story, those too that it did not come to
+		at(call)
+	}
 	for _, left := range moments {
 		p.lookAfterCut(left)
 	}
@@ -101,7 +119,7 @@ func (p *probe) openAfterCut(m *machine, k *known) (opened bool) {
 		may = unsynced
 	}
 	exposed := may == unsynced && k.exposed()
-	err := p.look(p.cfg.OpenOn, p.at(m, p.someMode()), k, may)
+	err := p.look(p.at(m, p.someMode()), k, may)
 	if err == nil {
 		return true
 	}
@@ -133,11 +151,13 @@ func located(err error) bool {
 // checkCutRecovery cuts the power in a story, and then again and again while the
 // store is opened on what is left and used.
 func checkCutRecovery(p *probe) {
-	for range max(2, p.cfg.Cuts/4) {
+	for cuts := 0; cuts < p.cfg.Cuts; {
 		m, k := p.newMachine(), newKnown()
 		left := p.cutSomewhere(m, k, commitStory().act)
-		for range 3 {
-			if !p.lookAfterCut(moment{left.after.die(), left.k.copy()}) {
+		for again := 0; ; again++ {
+			cuts++
+			opened := p.lookAfterCut(moment{left.after.die(), left.k.copy()})
+			if !opened || again == 2 || cuts == p.cfg.Cuts {
 				break
 			}
 			left = p.cutSomewhere(left.after, left.k, func(d *driver) error {

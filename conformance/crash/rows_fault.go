@@ -159,7 +159,7 @@ func (p *probe) failCall(m *machine, k *known, s story, how failing, which func(
 			p.failf("%s, and then a power cut: %v", what, err)
 		}
 	}
-	if err := p.look(p.cfg.OpenOn, p.at(m, p.someMode()), k, nothing); err != nil {
+	if err := p.look(p.at(m, p.someMode()), k, nothing); err != nil {
 		p.failf("after %s: opened again: %v", what, err)
 	}
 	if p.rng.IntN(3) == 0 {

@@ -45,10 +45,21 @@ func (p *probe) place() (dir string, remove func()) {
 	return dir, func() { _ = os.RemoveAll(dir) } // a leftover in a temporary place
 }
 
-// look opens the backend at a place and settles what is known.
-func (p *probe) look(open func(Place) (pistore.Backend, error), at Place, k *known, may loss) error {
-	p.opens.Add(1)
+// open opens a backend whose calls are watched.
+func (p *probe) open(at Place) (pistore.Backend, error) {
+	name, open := "Config.Open", p.cfg.Open
+	if at.FS != nil {
+		name, open = "Config.OpenOn", p.cfg.OpenOn
+	}
+	defer p.watch.Begin(name)()
 	b, err := open(at)
+	return p.watch.Backend(name, b, err)
+}
+
+// look opens the backend at a place and settles what is known.
+func (p *probe) look(at Place, k *known, may loss) error {
+	p.opens.Add(1)
+	b, err := p.open(at)
 	if at.Mode == pistore.ReadOnly && errors.Is(err, pistore.ErrNotFound) && k.absent() {
 		return nil // there is no store yet to look at
 	}
@@ -88,7 +99,7 @@ func (p *probe) rounds(n int, o orders, after func(round int, at Place, k *known
 		o.From = round * 10_000 // above every session of the rounds before
 		before := k.acknowledged()
 		v := p.begin(o, k)
-		p.die(v, 0)
+		p.die(v)
 		if k.inside() {
 			p.openKills.Add(1)
 		}
@@ -107,7 +118,7 @@ func (p *probe) orders(program string) orders {
 }
 
 func (p *probe) mustLook(what string, at Place, k *known) {
-	if err := p.look(p.cfg.Open, at, k, nothing); err != nil {
+	if err := p.look(at, k, nothing); err != nil {
 		p.failf("after %s: %v", what, err)
 	}
 }
@@ -131,14 +142,11 @@ func checkKillOpening(p *probe) {
 		o.Dir = at.Dir
 		// Another one tells how long opening takes; that is what the next are killed in.
 		v := p.begin(o, k)
-		<-v.first
+		ended := p.heard(v)
 		took := time.Since(v.started)
-		v.kill()
-		if err := v.wait(); err != nil {
-			p.failf("the process that was to be killed: %v", err)
-		}
+		p.end(v, ended)
 		for range 3 {
-			p.die(p.begin(o, k), took)
+			p.dieOpening(p.begin(o, k), took)
 		}
 		p.mustLook("kills while it was opened", at, k)
 	})
@@ -180,12 +188,12 @@ func checkKillLook(p *probe) {
 func (p *probe) needAbility(has func(pistore.Storage) bool) {
 	dir, remove := p.place()
 	defer remove()
-	b, err := p.cfg.Open(Place{Dir: dir, Level: p.level})
+	b, err := p.open(Place{Dir: dir, Level: p.level})
 	if err != nil {
 		p.failf("opening the backend: %v", err)
 	}
 	defer b.Close() // nothing was written that matters
-	st, err := given(b.Create(p.ctx, pistore.Info{ID: sessionID(0)}))
+	st, err := b.Create(p.ctx, pistore.Info{ID: sessionID(0)})
 	if err != nil {
 		p.failf("creating a session: %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"pistore"
 	"pistore/conformance"
-	"pistore/internal/stall"
+	"pistore/conformance/internal/watch"
 )
 
 // row is one thing that is done to a store, and what it has to keep.
@@ -82,6 +82,9 @@ func Run(t *testing.T, cfg Config) {
 					cfg.tell(result)
 					switch result.Outcome {
 					case conformance.Fail:
+						if result.hung {
+							result.Why += "\n" + watch.HintOnHang
+						}
 						t.Errorf("%s\n%s\n%s", r.title, result.Why, cfg.replay(r.id, level, parent(t.Name(), 2)))
 					case conformance.Skip:
 						t.Skip(r.title + ": " + result.Why)
@@ -148,6 +151,7 @@ type probe struct {
 	level pistore.Durability
 	ctx   context.Context
 	rng   *rand.Rand
+	watch watch.Watch // over the calls of the backend
 	tally
 }
 
@@ -157,6 +161,23 @@ type verdict struct {
 	why     string
 	advice  string // empty: that of the row
 	hung    bool
+	endless bool // an iterator
+}
+
+// met is the verdict on a row in which a call gave what no caller can work with:
+// it fails for that, whatever else it came to.
+func (v verdict) met(f *watch.Fault) verdict {
+	if f == nil || v.hung {
+		return v
+	}
+	switch {
+	case v.outcome != conformance.Fail:
+		v.why = f.What
+	case !strings.Contains(v.why, f.What):
+		v.why = f.What + "; then: " + v.why
+	}
+	v.outcome, v.advice, v.endless = conformance.Fail, f.Advice, f.Endless
+	return v
 }
 
 func (p *probe) failf(format string, args ...any) {
@@ -167,26 +188,24 @@ func (p *probe) skipf(format string, args ...any) {
 	panic(verdict{outcome: conformance.Skip, why: fmt.Sprintf(format, args...)})
 }
 
-// maxHung is how many rows may hang. Each takes hangGuard, so of a store in which
-// a common call does not return there would be no verdict.
-const maxHung = 2
-
-// run runs a row at a level, unless too many have hung before.
+// run runs a row at a level, unless too many took long before.
 func (r *Report) run(cfg Config, g group, w row, level pistore.Durability) Result {
-	if len(r.hung) >= maxHung {
-		return Result{ID: w.id, Title: w.title, Group: g.name, Level: level.String(), Outcome: conformance.Skip,
-			Why: "the store hangs in " + strings.Join(r.hung, " and ") + ", which is to be mended first"}
+	if why := r.stalls.Enough(); why != "" {
+		return Result{ID: w.id, Title: w.title, Group: g.name, Level: level.String(), Outcome: conformance.Skip, Why: why}
 	}
 	result := runRow(cfg, g, w, level)
-	if result.hung {
-		r.hung = append(r.hung, w.id+" at "+level.String())
+	switch {
+	case result.hung:
+		r.stalls.Hung(w.id + " at " + level.String())
+	case result.endless:
+		r.stalls.Endless(w.id + " at " + level.String())
 	}
 	return result
 }
 
-// hangGuard is how long a row may make no progress at all before it counts as
-// hanging; far beyond what any single call takes.
-const hangGuard = time.Minute
+// maxRows is after how many rows an iterator counts as endless; far more than what
+// a process commits to one session before it is killed.
+const maxRows = 1 << 18
 
 // runRow runs a row at a level. A panic of the backend fails the row; so does a
 // call that never returns, whose goroutine is then left behind.
@@ -202,16 +221,16 @@ func runRow(cfg Config, g group, r row, level pistore.Durability) Result {
 	}
 	seed := fnv.New64a()
 	fmt.Fprint(seed, r.id, level)
-	p := &probe{cfg: cfg, level: level, ctx: context.Background(), rng: rand.New(rand.NewPCG(cfg.Seed, seed.Sum64()))}
+	p := &probe{cfg: cfg, level: level, ctx: context.Background(), rng: rand.New(rand.NewPCG(cfg.Seed, seed.Sum64())), watch: watch.Watch{MaxRows: maxRows}}
 	done, began := make(chan verdict, 1), time.Now()
 	go func() {
 		v := verdict{outcome: conformance.Fail, why: "the store ended its caller's goroutine: runtime.Goexit was called", advice: adviceOnPanic}
 		defer func() { done <- v }()
 		v = p.run(r.check)
 	}()
-	v := p.await(done)
+	v := p.await(done).met(p.watch.Fault())
 	result.MS = time.Since(began).Milliseconds()
-	result.Outcome, result.Why, result.Depth, result.hung = v.outcome, v.why, p.depth(), v.hung
+	result.Outcome, result.Why, result.Depth, result.hung, result.endless = v.outcome, v.why, p.depth(), v.hung, v.endless
 	if v.outcome == conformance.Pass && result.Depth.Opens == 0 {
 		result.Outcome, result.Why = conformance.Fail, "the row looked at nothing"
 	}
@@ -237,9 +256,9 @@ func (p *probe) run(check func(*probe)) (v verdict) {
 
 // await waits for the row's end, as long as it goes on.
 func (p *probe) await(done <-chan verdict) verdict {
-	v, ok := stall.Await(done, func() int64 { return p.ticks.Load() + p.opens.Load() }, hangGuard)
-	if !ok {
-		return verdict{outcome: conformance.Fail, hung: true, why: fmt.Sprintf("no progress for %v: a call does not return", hangGuard), advice: adviceOnHang}
+	v, hangs := watch.Await(&p.watch, done, func() int64 { return p.ticks.Load() + p.opens.Load() })
+	if hangs != "" {
+		return verdict{outcome: conformance.Fail, hung: true, why: hangs, advice: watch.AdviceOnHang}
 	}
 	return v
 }

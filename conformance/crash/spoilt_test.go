@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 
 	"pistore"
 	"pistore/conformance"
+	"pistore/conformance/internal/watch"
 	"pistore/disk"
 )
 
@@ -21,6 +23,16 @@ type spoilt struct {
 	pistore.Backend
 	create func(info pistore.Info) (pistore.Storage, error)
 	commit func()
+	open   func() (pistore.Storage, error)
+	usage  func() iter.Seq2[pistore.UsageRow, error]
+}
+
+func (b *spoilt) Open(ctx context.Context, id pistore.SessionID, mode pistore.Mode) (pistore.Storage, error) {
+	if b.open != nil {
+		return b.open()
+	}
+	st, err := b.Backend.Open(ctx, id, mode)
+	return spoiltSession{st, b}, err
 }
 
 func (b *spoilt) Create(ctx context.Context, info pistore.Info) (pistore.Storage, error) {
@@ -41,6 +53,15 @@ func (s spoiltSession) Commit(ctx context.Context, tx pistore.Tx) (pistore.Recei
 		s.b.commit()
 	}
 	return s.Storage.Commit(ctx, tx)
+}
+
+func (s spoiltSession) Unwrap() pistore.Storage { return s.Storage }
+
+func (s spoiltSession) ScanUsage(ctx context.Context, q pistore.ScanQuery) iter.Seq2[pistore.UsageRow, error] {
+	if s.b.usage != nil {
+		return s.b.usage()
+	}
+	return s.Storage.ScanUsage(ctx, q)
 }
 
 // spoil runs rows of a spoilt store on a machine.
@@ -80,7 +101,7 @@ func TestHangingStore(t *testing.T) {
 		report := spoil(spoilt{commit: func() { <-release }}, "CUT-01", "CUT-02", "FLT-01", "FLT-02")
 		close(release)
 		synctest.Wait()
-		if report.Failed != 2 || report.Skipped != 2 || !strings.Contains(report.Results[0].Why, "does not return") ||
+		if report.Failed != 2 || report.Skipped != 2 || !strings.Contains(report.Results[0].Why, "Commit has not returned for 1m") ||
 			!strings.Contains(report.Results[3].Why, "hangs in CUT-01 at power and CUT-02 at power") {
 			t.Errorf("%s", report)
 		}
@@ -90,21 +111,77 @@ func TestHangingStore(t *testing.T) {
 // A store that keeps its files elsewhere than on the kit's file system says
 // nothing by passing, and one that gives nothing is named for it.
 func TestStoreBesideTheKit(t *testing.T) {
-	elsewhere := map[disk.FS]*disk.Memory{}
-	report := Check(Config{Only: []string{"CUT-01", "BYT-01"}, Seed: 1, OpenOn: func(at Place) (pistore.Backend, error) {
-		own := elsewhere[at.FS]
-		if own == nil {
-			own = disk.NewMemory()
-			elsewhere[at.FS] = own
-			if err := own.Mkdir(storeDir); err != nil {
-				return nil, err
+	for name, tt := range map[string]struct {
+		on   func(at *Place) error
+		says string
+	}{
+		"in memory": {func(at *Place) error {
+			m, err := machineWith(at.Dir)
+			if err == nil {
+				at.FS = m.memory
+			}
+			return err
+		}, "no call on Place.FS"},
+		"on the real disk": {func(at *Place) error {
+			at.FS = disk.OS
+			return nil
+		}, "no call on Place.FS"},
+		"on the real disk and the kit's": {func(at *Place) error {
+			_, err := at.FS.Stat(at.Dir)
+			at.FS = disk.OS
+			return err
+		}, "to the real disk, beside Place.FS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opened, place := 0, t.TempDir()
+			report := Check(Config{Only: []string{"CUT-01", "FLT-01", "BYT-01"}, Seed: 1, Dir: place, OpenOn: func(at Place) (pistore.Backend, error) {
+				opened++
+				if err := tt.on(&at); err != nil {
+					return nil, err
+				}
+				return store(sound)(at)
+			}})
+			wantFailures(t, report, tt.says, adviceOnFS)
+			if left, err := os.ReadDir(place); opened != 1 || err != nil || len(left) > 0 {
+				t.Errorf("opened %d times, and left %v, %v", opened, left, err)
+			}
+		})
+	}
+}
+
+// Nothing in place of a session or an iterator is said as that.
+func TestNothingGiven(t *testing.T) {
+	nothing := func() (pistore.Storage, error) { return nil, nil }
+	wantFailures(t, spoil(spoilt{create: func(pistore.Info) (pistore.Storage, error) { return nothing() }}, "CUT-01", "BYT-01"), "Create returned nil without an error")
+	wantFailures(t, spoil(spoilt{open: nothing}, "CUT-01", "BYT-03"), "Open returned nil without an error")
+	wantFailures(t, spoil(spoilt{usage: func() iter.Seq2[pistore.UsageRow, error] { return nil }}, "CUT-01", "BYT-03"), "ScanUsage returned a nil iterator")
+	wantFailures(t, Check(Config{Only: []string{"CUT-01"}, OpenOn: func(Place) (pistore.Backend, error) { return nil, nil }}), "Config.OpenOn returned nil without an error")
+}
+
+// An iterator without an end counts like a hang.
+func TestEndlessIterator(t *testing.T) {
+	report := spoil(spoilt{usage: func() iter.Seq2[pistore.UsageRow, error] {
+		return func(yield func(pistore.UsageRow, error) bool) {
+			for yield(pistore.UsageRow{}, nil) {
 			}
 		}
-		at.FS = own
-		return store(sound)(at)
-	}})
-	wantFailures(t, report, "no call on Place.FS")
-	wantFailures(t, spoil(spoilt{create: func(pistore.Info) (pistore.Storage, error) { return nil, nil }}, "CUT-01", "BYT-01"), "nil and no error")
+	}}, "CUT-01", "CUT-08", "FLT-01", "FLT-03")
+	if report.Failed != 2 || report.Skipped != 2 || !strings.Contains(report.Results[0].Why, "what to look at: an iterator returns") ||
+		!strings.Contains(report.Results[3].Why, "an iterator of the store does not end in CUT-01 at power and CUT-08 at power") {
+		t.Errorf("%s", report)
+	}
+}
+
+// As many cuts are made as were asked for, whether a story has more calls or fewer.
+func TestExactCuts(t *testing.T) {
+	for _, cuts := range []int{1, 20, 150} {
+		report := Check(Config{Only: []string{"CUT-01", "CUT-02", "CUT-03"}, Seed: 1, Cuts: cuts, Levels: []pistore.Durability{pistore.Power}, OpenOn: store(sound)})
+		for _, r := range report.Results {
+			if r.Outcome != conformance.Pass || r.Depth.Cuts != int64(cuts) {
+				t.Errorf("%d cuts, want %d: %s", r.Depth.Cuts, cuts, r)
+			}
+		}
+	}
 }
 
 // A panic of the store while a check looks for an error is no pass.
@@ -180,7 +257,7 @@ func TestOneFailureEndsTheWork(t *testing.T) {
 		}
 		return b.Create(context.Background(), info)
 	}}
-	if err := (orders{Program: "commit", Sessions: 2}).work(context.Background(), failing, newKnown()); !errors.Is(err, bad) {
+	if err := (orders{Program: "commit", Sessions: 2}).work(context.Background(), failing, &watch.Watch{}, newKnown()); !errors.Is(err, bad) {
 		t.Errorf("%v", err)
 	}
 }

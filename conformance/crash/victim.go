@@ -94,13 +94,15 @@ func startChild(cfg Config, o orders, to listener) (*victim, error) {
 
 // serve has the backend served by another process and drives it from here.
 func (p *probe) serve(o orders, to listener) (*victim, error) {
+	ended := p.watch.Begin("Config.Start")
 	served, err := p.cfg.Start(Place{Dir: o.Dir, Level: p.level})
-	if err != nil {
+	ended()
+	if served.Backend, err = p.watch.Backend("Config.Start", served.Backend, err); err != nil {
 		return nil, err
 	}
 	var dead atomic.Bool
 	var killed error
-	ended := apart(func() error { return o.work(context.Background(), served.Backend, to) })
+	worked := apart(func() error { return o.work(context.Background(), served.Backend, &p.watch, to) })
 	return &victim{
 		started: time.Now(),
 		kill: func() {
@@ -108,7 +110,7 @@ func (p *probe) serve(o orders, to listener) (*victim, error) {
 			killed = served.Kill()
 		},
 		wait: func() error {
-			err := <-ended
+			err := <-worked
 			if !dead.Load() {
 				return fmt.Errorf("a call failed, and nobody was killed: %w", err)
 			}
@@ -121,27 +123,44 @@ func (p *probe) serve(o orders, to listener) (*victim, error) {
 // killWithin is how long after its first word a process lives at most.
 const killWithin = 80 * time.Millisecond
 
-// die kills a process some time after its first word, or, where opening is to be
-// hit, some time within the time that it took another one to get that far.
-func (p *probe) die(v *victim, opening time.Duration) {
-	ended := make(chan error, 1)
-	if opening > 0 {
-		time.Sleep(time.Duration(p.rng.Int64N(int64(opening))))
-	} else {
-		go func() { ended <- v.wait() }()
-		select {
-		case <-v.first:
-			time.Sleep(time.Duration(p.rng.Int64N(int64(killWithin))))
-		case err := <-ended:
-			p.failf("the process that was to be killed: %v", err)
-		}
+// heard waits for the first word of a process, and returns what tells of its end.
+func (p *probe) heard(v *victim) (ended <-chan error) {
+	defer p.watch.Begin("the opening of the store in the process that is to be killed")()
+	over := make(chan error, 1)
+	go func() { over <- v.wait() }()
+	select {
+	case <-v.first:
+	case err := <-over:
+		p.failf("the process that was to be killed: %v", err)
 	}
+	return over
+}
+
+// end kills a process.
+func (p *probe) end(v *victim, ended <-chan error) {
 	v.kill()
-	if opening > 0 {
-		go func() { ended <- v.wait() }()
-	}
-	if err := <-ended; err != nil {
+	p.ended(<-ended)
+}
+
+// ended counts a kill, of which a process died or not.
+func (p *probe) ended(err error) {
+	if err != nil {
 		p.failf("the process that was to be killed: %v", err)
 	}
 	p.kills.Add(1)
+}
+
+// die kills a process some time after its first word.
+func (p *probe) die(v *victim) {
+	ended := p.heard(v)
+	time.Sleep(time.Duration(p.rng.Int64N(int64(killWithin))))
+	p.end(v, ended)
+}
+
+// dieOpening kills a process some time within the time that it took another one to
+// come to its first word.
+func (p *probe) dieOpening(v *victim, opening time.Duration) {
+	time.Sleep(time.Duration(p.rng.Int64N(int64(opening))))
+	v.kill()
+	p.ended(v.wait())
 }
