@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -111,16 +110,35 @@ func idle(ctx context.Context, r *run) (err error) {
 		}
 		r.Progress.done.Add(1)
 	}
-	open, n := make([]pistore.Storage, r.Sessions), 0
-	heap, rss := memoryInUse()
-	r.Progress.enter("opening")
-	r.Config.Ops, r.Config.Duration = int64(r.Sessions), 0
-	err = r.repeat(ctx, []*worker{{do: func(ctx context.Context) (err error) {
-		open[n], err = store.Open(ctx, sessionID(n), pistore.ReadWrite)
-		n++
+	var open []pistore.Storage
+	next := func(ctx context.Context) error {
+		s, err := store.Open(ctx, sessionID(len(open)), pistore.ReadWrite)
+		if err == nil {
+			open = append(open, s)
+		}
 		return err
-	}}})
-	if err != nil {
+	}
+	closeAll := func() error {
+		var err error
+		for _, s := range open {
+			err = errors.Join(err, s.Close())
+		}
+		open = open[:0]
+		return err
+	}
+	r.Progress.enter("opening")
+	for range r.Sessions { // once before, for what stays behind of the first time
+		if err := next(ctx); err != nil {
+			return err
+		}
+	}
+	if err := closeAll(); err != nil {
+		return err
+	}
+	clear(open[:cap(open)])
+	heap, rss := memoryInUse()
+	r.Config.Ops, r.Config.Duration = int64(r.Sessions), 0
+	if err := r.repeat(ctx, []*worker{{do: next}}); err != nil {
 		return err
 	}
 	heapNow, rssNow := memoryInUse()
@@ -129,10 +147,5 @@ func idle(ctx context.Context, r *run) (err error) {
 		r.report.Metrics[ResidentPerSession] = (rssNow - rss) / float64(r.Sessions)
 	}
 	resident(r.report)
-	for i, s := range open {
-		if err := s.Close(); err != nil {
-			return fmt.Errorf("close session %d: %w", i, err)
-		}
-	}
-	return nil
+	return closeAll()
 }
