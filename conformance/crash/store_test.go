@@ -158,7 +158,7 @@ func (b *fileStore) fill(f disk.File, text []byte) error {
 // pause gives a kill time to hit.
 func (b *fileStore) pause() {
 	if b.fs == disk.OS {
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(40 * time.Millisecond)
 	}
 }
 

@@ -8,7 +8,7 @@ import "time"
 const looks = 20
 
 // Await waits for done as long as progress changes. It is false when progress has
-// not changed for limit, a twentieth of it more at most.
+// not changed for limit, a tenth of it more at most.
 func Await[T any](done <-chan T, progress func() int64, limit time.Duration) (result T, ok bool) {
 	tick := time.NewTicker(limit / looks)
 	defer tick.Stop()
