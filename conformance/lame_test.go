@@ -105,6 +105,36 @@ func (b lameBackend) List(ctx context.Context) iter.Seq2[pistore.Info, error] {
 	return b.Backend.List(ctx)
 }
 
+// A follower that panics, or is none, fails its rows and ends nothing else.
+func TestLameFollower(t *testing.T) {
+	for want, follow := range map[string]func() iter.Seq2[pistore.Transaction, error]{
+		"panic: out of order": func() iter.Seq2[pistore.Transaction, error] {
+			return func(func(pistore.Transaction, error) bool) { panic("out of order") }
+		},
+		"Follow returned a nil iterator": func() iter.Seq2[pistore.Transaction, error] { return nil },
+	} {
+		cfg := lame(func(s *lameSession) { s.Storage = lameFollower{s.Storage, follow} })
+		cfg.Only = []string{"FOL-01", "FOL-02"}
+		for _, r := range Check(cfg).Results {
+			if r.Outcome != Fail || !strings.Contains(r.Why, want) {
+				t.Errorf("%s, want %q", r, want)
+			}
+		}
+	}
+}
+
+type lameFollower struct {
+	pistore.Storage
+	follow func() iter.Seq2[pistore.Transaction, error]
+}
+
+func (f lameFollower) Follow(context.Context, pistore.Seq) iter.Seq2[pistore.Transaction, error] {
+	return f.follow()
+}
+
+// Unwrap is part of [pistore.Decorator].
+func (s lameSession) Unwrap() pistore.Storage { return s.Storage }
+
 // lame is the config of a store whose sessions are spoilt.
 func lame(spoil func(*lameSession)) Config { return lameAs(lameBackend{spoil: spoil}) }
 

@@ -138,7 +138,8 @@ func followCommits(p *probe) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	came, after := make(chan pulled), all[0].Seqs[0]
-	go func() {
+	var following crew
+	following.start(func() {
 		defer close(came)
 		for t, err := range watch.Rows(&p.watch, "Follow", follow.Follow(ctx, after)) {
 			select {
@@ -149,7 +150,7 @@ func followCommits(p *probe) {
 				}
 			}
 		}
-	}()
+	})
 	for _, writes := range txs[3:] {
 		all = append(all, s.commitHere(writes))
 	}
@@ -158,6 +159,9 @@ func followCommits(p *probe) {
 	for i, idle := 0, 0; i < len(txs)+5; {
 		select {
 		case got, ok := <-came:
+			if !ok {
+				following.wait(p)
+			}
 			p.check(ok, "the follower ended by itself")
 			p.noError("follow", got.err)
 			p.check(i < len(all), "the follower yields more than was committed")
@@ -175,6 +179,7 @@ func followCommits(p *probe) {
 	for got := range came {
 		last = got
 	}
+	following.wait(p)
 	p.wantError("a follower whose context ended", last.err, context.Canceled)
 }
 
@@ -182,16 +187,18 @@ func followEnds(p *probe) {
 	s := p.session()
 	follow := ability[pistore.Follower](s, "Follower")
 	s.commitHere(historyTxs()[0])
-	ended := make(chan error)
+	var following crew
+	var ended error
 	wait := func(ctx context.Context) {
-		_, err := drain(watch.Rows(&p.watch, "Follow", follow.Follow(ctx, pistore.MaxSeq)))
-		ended <- err
+		following.start(func() { _, ended = drain(watch.Rows(&p.watch, "Follow", follow.Follow(ctx, pistore.MaxSeq))) })
 	}
 	ctx, cancel := context.WithCancel(p.ctx)
-	go wait(ctx)
+	wait(ctx)
 	cancel()
-	p.wantError("a follower whose context ended", <-ended, context.Canceled)
-	go wait(p.ctx)
+	following.wait(p)
+	p.wantError("a follower whose context ended", ended, context.Canceled)
+	wait(p.ctx)
 	p.noError("Close", s.st.Close())
-	p.wantError("a follower of a closed session", <-ended, pistore.ErrClosed)
+	following.wait(p)
+	p.wantError("a follower of a closed session", ended, pistore.ErrClosed)
 }
