@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"pistore/bench"
@@ -29,7 +30,7 @@ const usage = `usage: peers [flags]          compare, in pairs
 const childStore, childOrders = "PISTORE_PEERS_STORE", "PISTORE_PEERS_ORDERS"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
 	if name := os.Getenv(childStore); name != "" {
@@ -58,7 +59,7 @@ type request struct {
 	json     bool
 }
 
-func parse(args []string, out io.Writer) (q request, install bool, err error) {
+func parse(args []string, help io.Writer) (q request, install bool, err error) {
 	if q.node, err = peers.DefaultNode(); err != nil {
 		return q, false, err
 	}
@@ -66,11 +67,7 @@ func parse(args []string, out io.Writer) (q request, install bool, err error) {
 		args = args[1:]
 	}
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
-	flags.SetOutput(out)
-	flags.Usage = func() {
-		fmt.Fprint(out, usage)
-		flags.PrintDefaults()
-	}
+	flags.SetOutput(io.Discard) // an error is told once, by who gets it
 	flags.StringVar(&q.node, "node", q.node, "`folder` of Node and the reference implementation")
 	if !install {
 		flags.Func("row", "`number` of a row, again for more; all if there is none", func(text string) error {
@@ -90,8 +87,13 @@ func parse(args []string, out io.Writer) (q request, install bool, err error) {
 		flags.StringVar(&q.dir, "dir", "", "`folder` in which stores are made and removed; empty: that for temporary files, which may be memory")
 		flags.BoolVar(&q.json, "json", false, "print every report and ratio as JSON")
 	}
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(help, usage)
+		flags.SetOutput(help)
+		flags.PrintDefaults()
 		return q, install, err
+	} else if err != nil {
+		return q, install, fmt.Errorf("peers: %w; --help tells what there is", err)
 	}
 	if flags.NArg() > 0 {
 		return q, install, fmt.Errorf("peers: %q is neither a flag nor install", flags.Arg(0))
@@ -106,7 +108,7 @@ func parse(args []string, out io.Writer) (q request, install bool, err error) {
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
-	q, install, err := parse(args, progress)
+	q, install, err := parse(args, out)
 	if err != nil {
 		return err
 	}
@@ -117,15 +119,23 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		_, err := fmt.Fprintln(out, q.node)
 		return err
 	}
+	if err := q.ready(); err != nil {
+		return err
+	}
 	var results []result
 	for _, n := range q.rows {
 		r, _ := find(n)
 		var measured result
 		measured, err = q.measure(ctx, r, progress)
-		results = append(results, measured)
+		if len(measured.Cells) > 0 {
+			results = append(results, measured)
+		}
 		if err != nil {
 			break // what there is already is shown
 		}
+	}
+	if len(results) == 0 {
+		return err
 	}
 	if q.json {
 		e := json.NewEncoder(out)
@@ -133,6 +143,22 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return errors.Join(err, e.Encode(results))
 	}
 	return errors.Join(err, printTable(out, results))
+}
+
+// ready says before an hour of work if a part of it cannot be done.
+func (q request) ready() error {
+	for _, n := range q.rows {
+		r, _ := find(n)
+		for _, c := range r.cells {
+			if c.b.name != typescriptJSONL && c.b.name != typescriptMemory {
+				continue
+			}
+			if err := peers.Installed(q.node); err != nil {
+				return fmt.Errorf("row %d: %w", n, err)
+			}
+		}
+	}
+	return nil
 }
 
 // obey is the work of a process that a run has started.

@@ -102,9 +102,10 @@ func TestTable(t *testing.T) {
 
 // What is wrong with a command line is said before anything is measured.
 func TestCommandLine(t *testing.T) {
-	for _, args := range [][]string{{"--row", "7"}, {"--row", "x"}, {"--pairs", "-1"}, {"measure"}, {"install", "--row", "1"}} {
-		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
-			t.Errorf("%q passes", args)
+	for _, args := range [][]string{{"--row", "7"}, {"--row", "x"}, {"--pairs", "-1"}, {"measure"}, {"install", "--row", "1"}, {"--row", "1", "--row", "6", "--node", t.TempDir()}} {
+		var progress strings.Builder
+		if err := run(t.Context(), args, io.Discard, &progress); err == nil || progress.Len() > 0 {
+			t.Errorf("%q: %v, and before it %q", args, err, &progress)
 		}
 	}
 }
