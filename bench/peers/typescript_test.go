@@ -47,7 +47,7 @@ func TestTypeScriptWorkloads(t *testing.T) {
 					t.Fatal(err)
 				}
 				m := r.Metrics
-				if r.Ops != 4 || m[bench.PerSecond] <= 0 || m[bench.P50] <= 0 || m[bench.P50] > m[bench.Longest] || m[bench.PeakResident] < m[bench.Resident]/2 {
+				if r.Ops != 4 || m[bench.PerSecond] <= 0 || m[bench.P50] <= 0 || m[bench.P50] > m[bench.Longest] || m[bench.Resident] <= 0 || m[bench.PeakResident] <= 0 {
 					t.Errorf("%s: %d ops, %v", r.Name(), r.Ops, m)
 				}
 				if !strings.Contains(r.Name(), "/node=v22.") {

@@ -12,12 +12,15 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
 	"pistore/bench"
 	"pistore/bench/peers"
+	"pistore/bench/stores"
 )
 
 const usage = `usage: peers [flags]          compare, in pairs
@@ -57,6 +60,7 @@ type request struct {
 	dir      string
 	node     string
 	json     bool
+	built    string // where the program is that opens session files
 }
 
 func parse(args []string, help io.Writer) (q request, install bool, err error) {
@@ -107,7 +111,7 @@ func parse(args []string, help io.Writer) (q request, install bool, err error) {
 	return q, install, nil
 }
 
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
+func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	q, install, err := parse(args, out)
 	if err != nil {
 		return err
@@ -122,6 +126,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err := q.ready(); err != nil {
 		return err
 	}
+	remove, err := q.build(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
 	var results []result
 	for _, n := range q.rows {
 		r, _ := find(n)
@@ -174,16 +183,43 @@ func obey(ctx context.Context, name, orders string) error {
 	return bench.Obey(ctx, orders, c.Open, os.Stdout)
 }
 
-// child returns how to start a process that obeys.
-func (s store) child() (func(string) *exec.Cmd, error) {
-	self, err := os.Executable()
+// child returns how to start a process that obeys: this program again, or the
+// one that opens session files.
+func (q request) child(s store, workload string) (func(string) *exec.Cmd, error) {
+	program, err := os.Executable()
+	if opensFiles(s, workload) {
+		program = filepath.Join(q.built, "open")
+	}
 	if err != nil {
 		return nil, err
 	}
 	return func(orders string) *exec.Cmd {
-		cmd := exec.Command(self)
+		cmd := exec.Command(program)
 		cmd.Env = append(os.Environ(), childStore+"="+s.String(), childOrders+"="+orders)
 		cmd.Stderr = os.Stderr
 		return cmd
 	}, nil
+}
+
+func opensFiles(s store, workload string) bool { return s.name == stores.JSONL && workload == "open" }
+
+// build builds the program that opens session files, if a row needs it.
+func (q *request) build(ctx context.Context) (remove func() error, err error) {
+	needed := slices.ContainsFunc(q.rows, func(n int) bool {
+		r, _ := find(n)
+		return slices.ContainsFunc(r.cells, func(c cell) bool { return opensFiles(c.a, c.ofA.Workload) })
+	})
+	if !needed {
+		return func() error { return nil }, nil
+	}
+	if q.built, err = os.MkdirTemp("", "pistore-peers-"); err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	remove = func() error { return os.RemoveAll(q.built) }
+	said, err := exec.CommandContext(ctx, "go", "build", "-o", q.built, "pistore/bench/peers/cmd/open").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("peers: row 6 needs a program that is built in the folder bench/peers: %w: %.300q", err, said)
+		return nil, errors.Join(err, remove())
+	}
+	return remove, nil
 }

@@ -92,7 +92,7 @@ func (q request) config(s store, c bench.Config) (bench.Config, error) {
 		c.Duration = q.duration
 	}
 	var err error
-	c.Child, err = s.child()
+	c.Child, err = q.child(s, c.Workload)
 	return c, err
 }
 
