@@ -10,27 +10,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
-	"pistore/bench"
 	"pistore/bench/peers"
-	"pistore/bench/stores"
 )
 
 const usage = `usage: peers [flags]          compare, in pairs
        peers install [flags]  fetch Node and the reference implementation
 
 `
-
-// childStore and childOrders are the environment in which a run starts this
-// program again, as a process that opens a store.
-const childStore, childOrders = "PISTORE_PEERS_STORE", "PISTORE_PEERS_ORDERS"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -131,27 +122,17 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	var results []result
-	for _, n := range q.rows {
-		r, _ := find(n)
-		var measured result
-		measured, err = q.measure(ctx, r, progress)
-		if len(measured.Cells) > 0 {
-			results = append(results, measured)
-		}
-		if err != nil {
-			break // what there is already is shown
-		}
-	}
-	if len(results) == 0 {
+	results, err := q.all(ctx, progress)
+	switch {
+	case len(results) == 0:
 		return err
-	}
-	if q.json {
+	case q.json:
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
 		return errors.Join(err, e.Encode(results))
+	default:
+		return errors.Join(err, printTable(out, results))
 	}
-	return errors.Join(err, printTable(out, results))
 }
 
 // ready says before an hour of work if a part of it cannot be done.
@@ -168,58 +149,4 @@ func (q request) ready() error {
 		}
 	}
 	return nil
-}
-
-// obey is the work of a process that a run has started.
-func obey(ctx context.Context, name, orders string) error {
-	s, err := parseStore(name)
-	if err != nil {
-		return err
-	}
-	c, err := s.candidate("")
-	if err != nil {
-		return err
-	}
-	return bench.Obey(ctx, orders, c.Open, os.Stdout)
-}
-
-// child returns how to start a process that obeys: this program again, or the
-// one that opens session files.
-func (q request) child(s store, workload string) (func(string) *exec.Cmd, error) {
-	program, err := os.Executable()
-	if opensFiles(s, workload) {
-		program = filepath.Join(q.built, "open")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func(orders string) *exec.Cmd {
-		cmd := exec.Command(program)
-		cmd.Env = append(os.Environ(), childStore+"="+s.String(), childOrders+"="+orders)
-		cmd.Stderr = os.Stderr
-		return cmd
-	}, nil
-}
-
-func opensFiles(s store, workload string) bool { return s.name == stores.JSONL && workload == "open" }
-
-// build builds the program that opens session files, if a row needs it.
-func (q *request) build(ctx context.Context) (remove func() error, err error) {
-	needed := slices.ContainsFunc(q.rows, func(n int) bool {
-		r, _ := find(n)
-		return slices.ContainsFunc(r.cells, func(c cell) bool { return opensFiles(c.a, c.ofA.Workload) })
-	})
-	if !needed {
-		return func() error { return nil }, nil
-	}
-	if q.built, err = os.MkdirTemp("", "pistore-peers-"); err != nil {
-		return nil, fmt.Errorf("peers: %w", err)
-	}
-	remove = func() error { return os.RemoveAll(q.built) }
-	said, err := exec.CommandContext(ctx, "go", "build", "-o", q.built, "pistore/bench/peers/cmd/open").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("peers: row 6 needs a program that is built in the folder bench/peers: %w: %.300q", err, said)
-		return nil, errors.Join(err, remove())
-	}
-	return remove, nil
 }

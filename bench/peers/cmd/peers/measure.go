@@ -34,6 +34,22 @@ type checkResult struct {
 	Reached bool        `json:"reached"`
 }
 
+// all measures the rows. With an error come those that were measured until then.
+func (q request) all(ctx context.Context, progress io.Writer) ([]result, error) {
+	var results []result
+	for _, n := range q.rows {
+		r, _ := find(n)
+		measured, err := q.measure(ctx, r, progress)
+		if len(measured.Cells) > 0 {
+			results = append(results, measured)
+		}
+		if err != nil {
+			return results, err
+		}
+	}
+	return results, nil
+}
+
 // measure measures a row. With an error comes what there was until then.
 func (q request) measure(ctx context.Context, r row, progress io.Writer) (result, error) {
 	out := result{Row: r.number, About: r.about, Cells: []cellResult{}}
