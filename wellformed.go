@@ -28,7 +28,7 @@ func (j JSON) ToWellFormed() JSON {
 	for after != "" {
 		b.WriteString(before)
 		b.WriteString(`\ufffd`)
-		before, after = cutHalf(after[len(`\uXXXX`):])
+		before, after = cutHalf(after[len(`\ufffd`):])
 	}
 	b.WriteString(before)
 	return JSON(b.String())
