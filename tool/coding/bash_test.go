@@ -115,8 +115,9 @@ func (b *bench) fifo() (opened, gone chan struct{}) {
 }
 
 // grandchild starts a process below a process below the shell that would live
-// for long, holding the pipe.
-const grandchild = `(sleep 1000 > fifo & wait) & echo ready; `
+// for long, holding the pipe. Whoever sees the pipe opened knows that the line
+// before it is written.
+const grandchild = `echo ready; (sleep 1000 > fifo & wait) & `
 
 func (b *bench) await(what string, c chan struct{}) {
 	b.Helper()

@@ -10,7 +10,8 @@ import (
 // What keeps a kit waiting is named, and nothing beside it.
 func TestStuck(t *testing.T) {
 	slow := func(yield func(int, error) bool) {
-		for range 100 { // longer than anybody waits
+		time.Sleep(time.Second / 2) // so that no row comes at the instant of a look
+		for range 100 {             // longer than anybody waits
 			yield(0, nil)
 			time.Sleep(time.Second)
 		}
@@ -38,7 +39,7 @@ func TestStuck(t *testing.T) {
 			time.Sleep(2 * Patience)
 		}, "Commit has not returned for 1m3s (2 calls)"},
 		"an iterator that waits":   {func(w *Watch) { each(w, waits, func() {}) }, "the iterator of Scan has not come on for 1m3s, behind 1 rows"},
-		"an iterator that is slow": {func(w *Watch) { each(w, slow, func() {}) }, "the iterator of Scan has not ended for 1m3s, behind 64 rows"},
+		"an iterator that is slow": {func(w *Watch) { each(w, slow, func() {}) }, "the iterator of Scan has not ended for 1m3s, behind 63 rows"},
 		"a call within an iterator": {func(w *Watch) {
 			each(w, waits, func() {
 				defer w.Begin("Commit")()
