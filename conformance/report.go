@@ -156,7 +156,8 @@ func (r Result) String() string {
 	return s
 }
 
-func (r *Report) add(result Result) {
+// Add puts a result behind the others and counts it.
+func (r *Report) Add(result Result) {
 	r.Results = append(r.Results, result)
 	switch result.Outcome {
 	case Pass:

@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"testing"
 
 	"pistore/conformance/internal/watch"
@@ -145,7 +144,7 @@ func (r *Report) run(cfg Config, groupName string, w row) Result {
 	case result.endless:
 		r.stalls.Endless(w.id)
 	}
-	r.add(result)
+	r.Add(result)
 	cfg.tell(result)
 	return result
 }
@@ -206,13 +205,10 @@ func (v verdict) met(f *watch.Fault) verdict {
 	if f == nil || v.hung {
 		return v
 	}
-	switch {
-	case v.outcome != Fail:
-		v.why = f.What
-	case !strings.Contains(v.why, f.What):
-		v.why = f.What + "; then: " + v.why
+	if v.outcome != Fail {
+		v.why = ""
 	}
-	v.outcome, v.advice, v.endless = Fail, f.Advice, f.Endless
+	v.outcome, v.why, v.advice, v.endless = Fail, f.Before(v.why), f.Advice, f.Endless
 	return v
 }
 

@@ -229,16 +229,30 @@ type Generating struct {
 
 // Generation is where the attempt at a summary stands: *GenerationReady,
 // *GenerationPending or *GenerationRetryWait.
-type Generation interface{ isGeneration() }
+type Generation interface {
+	// Settled returns the ids of the usage rows of the requests settled so far.
+	// The caller does not write to it.
+	Settled() []pistore.ID
+	isGeneration()
+}
 
 func (*GenerationReady) isGeneration()     {}
 func (*GenerationPending) isGeneration()   {}
 func (*GenerationRetryWait) isGeneration() {}
 
+// Settled implements [Generation].
+func (g *GenerationReady) Settled() []pistore.ID { return g.UsageIDs }
+
+// Settled implements [Generation].
+func (g *GenerationPending) Settled() []pistore.ID { return g.UsageIDs }
+
+// Settled implements [Generation].
+func (g *GenerationRetryWait) Settled() []pistore.ID { return g.UsageIDs }
+
 // GenerationReady is before an attempt.
 type GenerationReady struct {
 	NextAttempt int64
-	UsageIDs    []pistore.ID // of the requests settled so far
+	UsageIDs    []pistore.ID
 }
 
 // GenerationPending is inside an attempt; Request is nil between its nested

@@ -306,16 +306,7 @@ func usageIDs(state registers.OpState) []pistore.ID {
 	if sum == nil || sum.Generating == nil {
 		return nil
 	}
-	switch g := sum.Generating.Generation.(type) {
-	case *registers.GenerationReady:
-		return g.UsageIDs
-	case *registers.GenerationPending:
-		return g.UsageIDs
-	case *registers.GenerationRetryWait:
-		return g.UsageIDs
-	default:
-		panic(fmt.Sprintf("verify: unknown generation %T", g))
-	}
+	return sum.Generating.Generation.Settled()
 }
 
 // ownedBy checks that a register of an operation or a queue has its owner.

@@ -172,17 +172,17 @@ func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Con
 		total = len(conformance.RowIDs())
 	}
 	var done atomic.Int64
-	var ended []conformance.Result
+	ended := conformance.Report{Seed: cfg.Seed, Transactions: cfg.Transactions}
 	cfg.Progress = func(r conformance.Result) {
 		if done.Add(1); ctx.Err() == nil { // what fails behind an interrupt fails of it
-			ended = append(ended, r)
+			ended.Add(r)
 		}
 	}
 	stop := in.progressOf(func() string { return fmt.Sprintf("%d of %s", done.Load(), count(int64(total), "row", "rows")) })
 	report := conformance.Check(cfg)
 	stop()
 	if ctx.Err() != nil {
-		report = partial(report, ended)
+		report = ended
 	}
 	if in.json {
 		if err := in.out.object(report); err != nil {
@@ -201,22 +201,6 @@ func (in *invocation) reportConformance(ctx context.Context, cfg conformance.Con
 	default:
 		return &exitError{code: exitFindings}
 	}
-}
-
-// partial is the report of the rows that had ended.
-func partial(r conformance.Report, ended []conformance.Result) conformance.Report {
-	r.Results, r.Passed, r.Failed, r.Skipped = ended, 0, 0, 0
-	for _, result := range ended {
-		switch result.Outcome {
-		case conformance.Pass:
-			r.Passed++
-		case conformance.Fail:
-			r.Failed++
-		case conformance.Skip:
-			r.Skipped++
-		}
-	}
-	return r
 }
 
 // printConformance prints the report; again is the command that made it, which a

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -170,13 +169,10 @@ func (v verdict) met(f *watch.Fault) verdict {
 	if f == nil || v.hung {
 		return v
 	}
-	switch {
-	case v.outcome != conformance.Fail:
-		v.why = f.What
-	case !strings.Contains(v.why, f.What):
-		v.why = f.What + "; then: " + v.why
+	if v.outcome != conformance.Fail {
+		v.why = ""
 	}
-	v.outcome, v.advice, v.endless = conformance.Fail, f.Advice, f.Endless
+	v.outcome, v.why, v.advice, v.endless = conformance.Fail, f.Before(v.why), f.Advice, f.Endless
 	return v
 }
 

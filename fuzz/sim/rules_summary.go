@@ -156,7 +156,7 @@ func (w summaryWay) goesOn(after *registers.Summary) string {
 		return "its reserved id changes"
 	}
 	want := w.billed()
-	if got := usageOf(after.Generating.Generation); !slices.Equal(got, want) {
+	if got := after.Generating.Generation.Settled(); !slices.Equal(got, want) {
 		return fmt.Sprintf("its bills are %v, and should be %v", got, want)
 	}
 	return ""
@@ -164,24 +164,11 @@ func (w summaryWay) goesOn(after *registers.Summary) string {
 
 // billed are the usage rows of the summary behind the transaction.
 func (w summaryWay) billed() []pistore.ID {
-	ids := slices.Clone(usageOf(w.before.Generating.Generation))
+	ids := slices.Clone(w.before.Generating.Generation.Settled())
 	if p := pendingOf(w.ch.before); p != nil && w.c.settles(p) {
 		ids = append(ids, p.usage)
 	}
 	return ids
-}
-
-func usageOf(g registers.Generation) []pistore.ID {
-	switch g := g.(type) {
-	case *registers.GenerationReady:
-		return g.UsageIDs
-	case *registers.GenerationPending:
-		return g.UsageIDs
-	case *registers.GenerationRetryWait:
-		return g.UsageIDs
-	default:
-		panic(fmt.Sprintf("sim: generation %T", g))
-	}
 }
 
 // ends judges the step that leaves the summary: with its entry, or with what

@@ -33,6 +33,19 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.What }
 
+// Before is why a row failed that met the fault and then, unless it is empty or
+// tells the fault itself, failed for why.
+func (f *Fault) Before(why string) string {
+	switch {
+	case why == "":
+		return f.What
+	case strings.Contains(why, f.What):
+		return why
+	default:
+		return f.What + "; then: " + why
+	}
+}
+
 // Fault returns the first fault, nil if there was none.
 func (w *Watch) Fault() *Fault {
 	w.mu.Lock()
