@@ -67,6 +67,25 @@ func (c Comparison) Ratio(unit Unit) (Ratio, bool) {
 	return r, true
 }
 
+// Difference is how much more A has of one measurement than B, the median of
+// the pairs. It is false where a report lacks it.
+func (c Comparison) Difference(unit Unit) (float64, bool) {
+	var all []float64
+	for i := range c.A {
+		a, hasA := c.A[i].Metrics[unit]
+		b, hasB := c.B[i].Metrics[unit]
+		if !hasA || !hasB {
+			return 0, false
+		}
+		all = append(all, a-b)
+	}
+	if len(all) == 0 {
+		return 0, false
+	}
+	slices.Sort(all)
+	return median(all), true
+}
+
 // Median returns the median of one measurement over reports; false where one
 // lacks it.
 func Median(reports []Report, unit Unit) (float64, bool) {

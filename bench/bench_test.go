@@ -223,6 +223,12 @@ func TestAlternate(t *testing.T) {
 	if want := (bench.Ratio{Pairs: []float64{2, 4, 1}, Median: 2, Min: 1, Max: 4}); !ok || !cmp.Equal(ratio, want) {
 		t.Errorf("ratio %+v", ratio)
 	}
+	if d, ok := got.Difference(bench.Fsyncs); !ok || d != 0 {
+		t.Errorf("difference %v", d)
+	}
+	if d, ok := got.Difference(bench.PerOp); !ok || d != -8e7 {
+		t.Errorf("difference %v of the time of an operation", d)
+	}
 	if _, ok := got.Ratio(bench.P99); ok {
 		t.Error("a ratio of what nobody measured")
 	}

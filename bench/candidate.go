@@ -33,6 +33,10 @@ type Candidate struct {
 // the Report.
 type Meter interface{ Written() Written }
 
+// BlockReader is what a Backend may be beside: it knows how many blocks of its
+// tables were asked for since it was opened, cached or not.
+type BlockReader interface{ BlocksRead() int64 }
+
 // Written counts what a store did to its files.
 type Written struct {
 	Bytes int64 // handed to the system

@@ -41,10 +41,10 @@ type Config struct {
 	// Child returns a process that calls [Obey] with these orders, over the same
 	// Candidate. Workloads that need a fresh process, or one to kill, fail
 	// without it.
-	Child func(orders string) *exec.Cmd
+	Child func(orders string) *exec.Cmd `json:"-"`
 
 	// Progress, if set, can be asked from another goroutine how far the run is.
-	Progress *Progress
+	Progress *Progress `json:"-"`
 }
 
 // Progress tells how far a run is.

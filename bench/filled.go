@@ -30,6 +30,23 @@ func (r *run) fill(ctx context.Context) (f *filled, err error) {
 	return f, nil
 }
 
+// intoTables closes and opens a store that reads blocks of tables, so that a
+// history is in tables however short it is.
+func (r *run) intoTables(ctx context.Context, f *filled) (err error) {
+	if _, ok := f.store.(BlockReader); !ok {
+		return nil
+	}
+	if err := f.close(); err != nil {
+		return err
+	}
+	f.session = nil
+	if f.store, err = r.open(r.Dir); err != nil {
+		return err
+	}
+	f.session, err = f.store.Open(ctx, sessionID(0), pistore.ReadWrite)
+	return err
+}
+
 // makeSession makes a session with a history: by a load, or by commits if the store
 // has none.
 func makeSession(ctx context.Context, store pistore.Backend, h *History, id pistore.SessionID) (pistore.Storage, error) {
@@ -55,7 +72,10 @@ func (f *filled) close() error {
 	if f.session != nil {
 		err = f.session.Close()
 	}
-	return errors.Join(err, f.store.Close())
+	if f.store != nil {
+		err = errors.Join(err, f.store.Close())
+	}
+	return err
 }
 
 // measured repeats one operation over a filled store and reports. The session is
@@ -66,6 +86,11 @@ func (r *run) measured(ctx context.Context, closed bool, operation func(*filled)
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
+	if r.workload.tables {
+		if err := r.intoTables(ctx, f); err != nil {
+			return err
+		}
+	}
 	if closed {
 		s := f.session
 		f.session = nil

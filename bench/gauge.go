@@ -18,12 +18,16 @@ type gauge struct {
 	device   int64
 	onDevice bool
 	written  Written
+	blocks   int64
 }
 
 func newGauge(store pistore.Backend) *gauge {
 	g := &gauge{store: store}
 	if m, ok := store.(Meter); ok {
 		g.written = m.Written()
+	}
+	if b, ok := store.(BlockReader); ok {
+		g.blocks = b.BlocksRead()
 	}
 	g.device, g.onDevice = procNumber("/proc/self/io", "write_bytes")
 	runtime.ReadMemStats(&g.memory)
@@ -41,6 +45,9 @@ func (g *gauge) report(r *Report, own allocations) {
 		written := m.Written()
 		r.perOp(WrittenBytes, float64(written.Bytes-g.written.Bytes))
 		r.perOp(Fsyncs, float64(written.Syncs-g.written.Syncs))
+	}
+	if b, ok := g.store.(BlockReader); ok {
+		r.perOp(BlockReads, float64(b.BlocksRead()-g.blocks))
 	}
 	if device, ok := procNumber("/proc/self/io", "write_bytes"); ok && g.onDevice {
 		r.perOp(DeviceBytes, float64(device-g.device))

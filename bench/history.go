@@ -157,11 +157,16 @@ func configuration(tools ...string) registers.LaneConfiguration {
 	}
 }
 
+// idleLane is the lane of a history of several on which nothing runs.
+var idleLane = laneName(1)
+
+func laneName(lane int) string { return fmt.Sprintf("lane %d", lane) }
+
 // lane sets the registers of a lane, and those of the open run of the first.
 func (t *teller) lane(lane int) {
 	name, leaf := registers.MainLane, t.leaves[lane]
 	if lane > 0 {
-		name = fmt.Sprintf("lane %d", lane)
+		name = laneName(lane)
 	}
 	t.set(registers.LaneLeafNS, name, registers.EncodeLaneLeaf(leaf))
 	t.set(registers.LaneConfigNS, name, registers.EncodeLaneConfiguration(configuration()))

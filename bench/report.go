@@ -37,10 +37,12 @@ const (
 	LogicalTotal Unit = "logical-B"  // payloads, names and ids of the history
 	ReadCalls    Unit = "calls/op"   // of read methods
 	ReadRows     Unit = "rows/op"    // that those returned
+	BlockReads   Unit = "blocks/op"  // of tables, cached or not
 	BeforeBytes  Unit = "before-B"   // of the last compaction
 	AfterBytes   Unit = "after-B"    // likewise
 	CommitsPerOp Unit = "commits/op" // transactions of a run
 	CommitRate   Unit = "commits/s"
+	PerEffect    Unit = "ns/effect" // elapsed time of a run by its requests and calls of tools
 
 	StoreOpen   Unit = "store-ns"     // of an open, the store's part; median
 	SessionOpen Unit = "session-ns"   // likewise, the session's

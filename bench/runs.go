@@ -88,8 +88,16 @@ type runner struct {
 	storage pistore.Storage
 	harness *harness.Harness
 	lane    *harness.Lane
-	// commits are those of all its sessions, counted those of runs.
-	commits, counted atomic.Int64
+	all     tally // the commits of all its sessions
+	ofRuns  tally // those of runs among them
+}
+
+// tally counts commits and the logical bytes in them.
+type tally struct{ commits, bytes atomic.Int64 }
+
+func (t *tally) add(tx pistore.Tx) {
+	t.commits.Add(1)
+	t.bytes.Add(logicalBytes(tx))
 }
 
 // prepare has a session ready for the next run.
@@ -105,15 +113,16 @@ func (r *runner) prepare(ctx context.Context) error {
 		return err
 	}
 	r.storage, r.left = s, runsOfSession
-	r.harness, r.lane, err = r.script.open(ctx, countingCommits{s, &r.commits})
+	r.harness, r.lane, err = r.script.open(ctx, countingCommits{s, &r.all})
 	return err
 }
 
 func (r *runner) run(ctx context.Context) error {
 	r.left--
-	before := r.commits.Load()
+	commits, bytes := r.all.commits.Load(), r.all.bytes.Load()
 	err := r.script.run(ctx, r.lane)
-	r.counted.Add(r.commits.Load() - before)
+	r.ofRuns.commits.Add(r.all.commits.Load() - commits)
+	r.ofRuns.bytes.Add(r.all.bytes.Load() - bytes)
 	return err
 }
 
@@ -132,13 +141,13 @@ func (r *runner) close(ctx context.Context) error {
 // countingCommits counts the commits of a session.
 type countingCommits struct {
 	pistore.Storage
-	n *atomic.Int64
+	of *tally
 }
 
 func (c countingCommits) Unwrap() pistore.Storage { return c.Storage }
 
 func (c countingCommits) Commit(ctx context.Context, tx pistore.Tx) (pistore.Receipt, error) {
-	c.n.Add(1)
+	c.of.add(tx)
 	return c.Storage.Commit(ctx, tx)
 }
 
@@ -153,18 +162,18 @@ func runs(ctx context.Context, r *run) error {
 		s := &runner{script: script, create: create}
 		runners = append(runners, s)
 		return &worker{before: func() error { return s.prepare(ctx) }, do: s.run}, func() error { return s.close(context.WithoutCancel(ctx)) }
-	}, func() (commits int64) {
+	}, func() (commits, bytes int64) {
 		for _, s := range runners {
-			commits += s.counted.Load()
+			commits, bytes = commits+s.ofRuns.commits.Load(), bytes+s.ofRuns.bytes.Load()
 		}
-		return commits
+		return commits, bytes
 	})
 }
 
 // sideBySide has workers share a store, each with sessions of its own, and
-// reports. add makes one worker, and what ends its work; commits tells how many
-// there were in the end.
-func (r *run) sideBySide(ctx context.Context, add func(create func() (pistore.Storage, error)) (*worker, func() error), commits func() int64) (err error) {
+// reports. add makes one worker, and what ends its work; written tells how many
+// commits there were in the end, and how many bytes in them.
+func (r *run) sideBySide(ctx context.Context, add func(create func() (pistore.Storage, error)) (*worker, func() error), written func() (commits, bytes int64)) (err error) {
 	store, err := r.open(r.Dir)
 	if err != nil {
 		return err
@@ -189,7 +198,10 @@ func (r *run) sideBySide(ctx context.Context, add func(create func() (pistore.St
 		return err
 	}
 	used.report(r.report, allocations{})
-	r.report.perOp(CommitsPerOp, float64(commits()))
+	commits, bytes := written()
+	r.report.perOp(CommitsPerOp, float64(commits))
+	r.report.perOp(LogicalBytes, float64(bytes))
+	r.report.Metrics[PerEffect] = r.report.Metrics[PerOp] / float64(2*r.Tools+1)
 	r.report.Metrics[CommitRate] = r.report.Metrics[CommitsPerOp] * r.report.Metrics[PerSecond]
 	return nil
 }

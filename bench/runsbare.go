@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 
 	"pistore"
 	"pistore/memstore"
@@ -65,18 +64,18 @@ func runsBare(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	var commits atomic.Int64
+	var played tally
 	return r.sideBySide(ctx, func(create func() (pistore.Storage, error)) (*worker, func() error) {
-		p := &player{recorded: kept, create: create, commits: &commits}
+		p := &player{recorded: kept, create: create, played: &played}
 		return &worker{before: func() error { return p.prepare(ctx) }, do: p.run}, p.close
-	}, commits.Load)
+	}, func() (commits, bytes int64) { return played.commits.Load(), played.bytes.Load() })
 }
 
 // player commits recorded runs, to one session after the other.
 type player struct {
 	recorded
 	create  func() (pistore.Storage, error)
-	commits *atomic.Int64
+	played  *tally
 	session pistore.Storage
 	done    int
 }
@@ -106,7 +105,7 @@ func (p *player) run(ctx context.Context) error {
 		if _, err := p.session.Commit(ctx, tx); err != nil {
 			return err
 		}
-		p.commits.Add(1)
+		p.played.add(tx)
 	}
 	p.done++
 	return nil

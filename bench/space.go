@@ -3,8 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"pistore"
@@ -80,72 +78,4 @@ func rowBytes(row pistore.Row) int64 {
 	default:
 		return 0
 	}
-}
-
-// memoryInUse is what the runtime has in use, and what the process has of the
-// machine, when all garbage is given back.
-func memoryInUse() (heap, rss float64) {
-	debug.FreeOSMemory()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	kb, _ := procNumber("/proc/self/status", "VmRSS")
-	return float64(m.HeapAlloc + m.StackInuse), float64(kb << 10)
-}
-
-// idle opens sessions and keeps them open.
-func idle(ctx context.Context, r *run) (err error) {
-	store, err := r.open(r.Dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	r.Progress.enter("making sessions")
-	for i := range r.Sessions {
-		s, err := makeSession(ctx, store, &History{Turns: r.Turns, Lanes: 1, Seed: r.Seed}, sessionID(i))
-		if err == nil {
-			err = s.Close()
-		}
-		if err != nil {
-			return err
-		}
-		r.Progress.done.Add(1)
-	}
-	var open []pistore.Storage
-	next := func(ctx context.Context) error {
-		s, err := store.Open(ctx, sessionID(len(open)), pistore.ReadWrite)
-		if err == nil {
-			open = append(open, s)
-		}
-		return err
-	}
-	closeAll := func() error {
-		var err error
-		for _, s := range open {
-			err = errors.Join(err, s.Close())
-		}
-		open = open[:0]
-		return err
-	}
-	r.Progress.enter("opening")
-	for range r.Sessions { // once before, for what stays behind of the first time
-		if err := next(ctx); err != nil {
-			return err
-		}
-	}
-	if err := closeAll(); err != nil {
-		return err
-	}
-	clear(open[:cap(open)])
-	heap, rss := memoryInUse()
-	r.Config.Ops, r.Config.Duration = int64(r.Sessions), 0
-	if err := r.repeat(ctx, []*worker{{do: next}}); err != nil {
-		return err
-	}
-	heapNow, rssNow := memoryInUse()
-	r.report.Metrics[HeapPerSession] = (heapNow - heap) / float64(r.Sessions)
-	if rss > 0 {
-		r.report.Metrics[ResidentPerSession] = (rssNow - rss) / float64(r.Sessions)
-	}
-	resident(r.report)
-	return closeAll()
 }

@@ -16,7 +16,8 @@ type Workload struct {
 	Defaults map[string]int64
 	Ops      int64 // if a Config says neither ops nor duration; 0: one second
 
-	run func(ctx context.Context, r *run) error
+	run    func(ctx context.Context, r *run) error
+	tables bool // begins with a history that is in the tables of a store that has some
 }
 
 // Workloads are all workloads, in the order in which they are told.
@@ -52,7 +53,7 @@ func Workloads() []Workload {
 			About: "Reads the structure of a whole branch, without payloads.",
 		},
 		{
-			Name: "restore", Op: "restore", Defaults: map[string]int64{"turns": 50}, run: restore,
+			Name: "restore", Op: "restore", Defaults: map[string]int64{"turns": 50}, run: restore, tables: true,
 			About: "Restores the lane of an open session whose run was killed: the time until a harness knows what the lane is doing.",
 		},
 		{
@@ -86,6 +87,10 @@ func Workloads() []Workload {
 		{
 			Name: "idle", Op: "open", Defaults: map[string]int64{"sessions": 256, "turns": 50}, run: idle,
 			About: "Opens sessions with a history and leaves them open: memory of each.",
+		},
+		{
+			Name: "idle-lanes", Op: "open", Defaults: map[string]int64{"sessions": 256, "turns": 50}, run: idleLanes,
+			About: "The same, each with a harness that holds an idle lane.",
 		},
 		{
 			Name: "runs", Op: "run", Defaults: map[string]int64{"sessions": 1, "tools": 0}, run: runs,

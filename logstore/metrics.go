@@ -34,6 +34,7 @@ type Metrics struct {
 	OpenSessions   int
 	Flushes        int64
 	Compactions    int64
+	BlocksRead     int64 // of tables, asked of the cache; whether they were in it or not
 	UnflushedBytes int64 // what a crash leaves to replay, and memory for it
 }
 
@@ -63,6 +64,7 @@ func (s *Store) Metrics() Metrics {
 		e := s.eng.db.Metrics()
 		m.DiskBytes = int64(e.DiskSpaceUsage())
 		m.Flushes, m.Compactions = e.Flush.Count, e.Compact.Count
+		m.BlocksRead = e.BlockCache.Hits + e.BlockCache.Misses
 		m.UnflushedBytes = int64(e.MemTable.Size)
 		return nil
 	})

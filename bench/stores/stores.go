@@ -85,3 +85,6 @@ func (d database) Written() bench.Written {
 	m := d.Metrics()
 	return bench.Written{Bytes: m.WrittenBytes, Syncs: m.Syncs}
 }
+
+// BlocksRead implements bench.BlockReader.
+func (d database) BlocksRead() int64 { return d.Metrics().BlocksRead }

@@ -67,6 +67,7 @@ type benchComparison struct {
 	B    string     `json:"b"`
 	Unit bench.Unit `json:"unit"`
 	bench.Ratio
+	Difference float64 `json:"difference"` // of A less B, the median
 }
 
 // benchOrders is the environment variable in which a run orders another process
@@ -253,7 +254,8 @@ func (p benchPlan) run(ctx context.Context, store, other bench.Candidate, out *b
 	}
 	for _, unit := range both.A[0].Units() {
 		if ratio, ok := both.Ratio(unit); ok {
-			out.Comparisons = append(out.Comparisons, benchComparison{both.A[0].Name(), both.B[0].Name(), unit, ratio})
+			difference, _ := both.Difference(unit)
+			out.Comparisons = append(out.Comparisons, benchComparison{both.A[0].Name(), both.B[0].Name(), unit, ratio, difference})
 		}
 	}
 	return nil

@@ -24,6 +24,7 @@ func TestBenchReport(t *testing.T) {
 		Reports: []bench.Report{report("one", 12345), report("two", 2469)},
 		Comparisons: []benchComparison{
 			{A: "Turn/backend=one", B: "Turn/backend=two", Unit: bench.PerSecond, Ratio: bench.Ratio{Pairs: []float64{5}, Median: 5, Min: 5, Max: 5}},
+			{A: "Turn/backend=one", B: "Turn/backend=two", Unit: bench.PerEffect, Ratio: bench.Ratio{Pairs: []float64{2}, Median: 2, Min: 2, Max: 2}, Difference: 12345},
 			{A: "Turn/backend=one", B: "Turn/backend=two", Unit: bench.Fsyncs, Ratio: bench.Ratio{Pairs: []float64{1}, Median: 1, Min: 1, Max: 1}},
 		},
 	}

@@ -94,7 +94,11 @@ func printRatios(p *paper, all []benchComparison) {
 			continue
 		}
 		spread := fmt.Sprintf("%s to %s in %s", short(c.Min), short(c.Max), count(int64(len(c.Pairs)), "pair", "pairs"))
-		p.line(plain("  "+pad(string(c.Unit), 18)), bold(padLeft(short(c.Median), 8)), dim("   "+spread))
+		more := ""
+		if c.Unit == bench.PerEffect {
+			more = ", " + durationOf(math.Abs(c.Difference)) + map[bool]string{false: " more", true: " less"}[c.Difference < 0] + " for each effect"
+		}
+		p.line(plain("  "+pad(string(c.Unit), 18)), bold(padLeft(short(c.Median), 8)), dim("   "+spread+more))
 	}
 }
 
@@ -108,6 +112,9 @@ func wordsOf(u bench.Unit) string {
 	case bench.AllocBytes:
 		return "allocated by op"
 	}
+	if u == bench.PerEffect {
+		return "by effect"
+	}
 	name := strings.TrimSuffix(strings.TrimSuffix(string(u), "-ns"), "-B")
 	return strings.ReplaceAll(name, "-B/", " by ")
 }
@@ -118,7 +125,7 @@ func measurement(r bench.Report, u bench.Unit) string {
 	switch {
 	case !ok:
 		return "–"
-	case strings.HasSuffix(string(u), "-ns"), u == bench.PerOp:
+	case strings.HasSuffix(string(u), "-ns"), u == bench.PerOp, u == bench.PerEffect:
 		return durationOf(v)
 	case strings.HasSuffix(string(u), "-B"), strings.HasSuffix(string(u), "-B/op"), strings.HasSuffix(string(u), "-B/session"), u == bench.AllocBytes:
 		return sizeOf(v)
