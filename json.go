@@ -130,12 +130,12 @@ func (j JSON) rawMembers(yield func(name, value JSON) bool) {
 		return
 	}
 	for i := 1; i < len(j) && j[i] == '"'; i++ { // i++ passes a comma
-		colon := valueEnd([]byte(j), i)
+		colon := valueEnd(string(j), i)
 		if colon >= len(j) {
 			return
 		}
 		name := j[i:colon]
-		i = valueEnd([]byte(j), colon+1)
+		i = valueEnd(string(j), colon+1)
 		if !yield(name, j[colon+1:i]) {
 			return
 		}
@@ -151,7 +151,7 @@ func (j JSON) Elements() iter.Seq[JSON] {
 		}
 		for i := 1; i < len(j); i++ { // i++ passes a comma
 			start := i
-			i = valueEnd([]byte(j), i)
+			i = valueEnd(string(j), i)
 			if i <= start || !yield(j[start:i]) {
 				return
 			}
@@ -435,7 +435,7 @@ func stripWhite(text []byte, white int) JSON {
 	for i := 0; i < len(text); {
 		switch {
 		case text[i] == '"':
-			i = stringEnd(text, i)
+			i, _ = scanString(text, i)
 		case isWhite(text[i]):
 			out.Write(text[start:i])
 			i = skipWhite(text, i)
@@ -450,7 +450,7 @@ func stripWhite(text []byte, white int) JSON {
 
 // valueEnd returns the index after the value or the name at text[i], which must
 // be inside an object.
-func valueEnd(text []byte, i int) int {
+func valueEnd(text string, i int) int {
 	depth := 0
 	for ; i < len(text); i++ {
 		switch text[i] {
@@ -472,15 +472,22 @@ func valueEnd(text []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the index after the string at text[i].
-func stringEnd(text []byte, i int) int {
-	for i++; i < len(text); i++ {
-		i = plainEnd(text, i)
-		switch byteAt(text, i) {
-		case '"':
-			return i + 1
-		case '\\':
-			i++ // passes the escaped byte too: it may be a quote
+// stringEnd returns the index after the string at text[i]. The quote that ends it
+// is sought as a single byte, which is much faster than to look for backslashes
+// as well: one that an odd number of them escapes is rare.
+func stringEnd(text string, i int) int {
+	for i++; i < len(text); {
+		n := strings.IndexByte(text[i:], '"')
+		if n < 0 {
+			break
+		}
+		quote := i + n
+		first := quote
+		for first > i && text[first-1] == '\\' {
+			first--
+		}
+		if i = quote + 1; (quote-first)%2 == 0 {
+			return i
 		}
 	}
 	return len(text)

@@ -51,8 +51,8 @@ func (c *checker) checkStats() error {
 
 // The rows of one batch of lookups, by number and by bytes of payload.
 const (
-	batchRows  = 256
-	batchBytes = 1 << 20
+	lookupRows  = 256
+	lookupBytes = 1 << 20
 )
 
 // lookup asks for exported rows again by id and by address, in batches. It does
@@ -76,7 +76,7 @@ func (l *lookup) add(row pistore.Row) error {
 		l.registers = append(l.registers, row)
 		l.bytes += len(row.Value)
 	}
-	if len(l.entries)+len(l.registers) < batchRows && l.bytes < batchBytes {
+	if len(l.entries)+len(l.registers) < lookupRows && l.bytes < lookupBytes {
 		return nil
 	}
 	return l.flush()

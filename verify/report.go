@@ -84,24 +84,28 @@ func (c *collector) add(f Fault) {
 
 // row adds an error about an entry or a usage row.
 func (c *collector) row(invariant int, id pistore.ID, seq pistore.Seq, format string, args ...any) {
-	c.add(Fault{
-		Invariant: invariant, Severity: Error, ID: id,
-		Place: seqPlace(seq), Message: fmt.Sprintf(format, args...),
-	})
+	c.add(rowFault(invariant, id, seq, format, args...))
 }
 
 // cell adds an error about a register.
 func (c *collector) cell(invariant int, at pistore.Address, format string, args ...any) {
-	c.cellFault(invariant, Error, at, format, args...)
+	c.add(cellFault(invariant, Error, at, format, args...))
 }
 
 // cellWarning adds a warning about a register.
 func (c *collector) cellWarning(invariant int, at pistore.Address, format string, args ...any) {
-	c.cellFault(invariant, Warning, at, format, args...)
+	c.add(cellFault(invariant, Warning, at, format, args...))
 }
 
-func (c *collector) cellFault(invariant int, s Severity, at pistore.Address, format string, args ...any) {
-	c.add(Fault{Invariant: invariant, Severity: s, Place: cellPlace(at), Message: fmt.Sprintf(format, args...)})
+func rowFault(invariant int, id pistore.ID, seq pistore.Seq, format string, args ...any) Fault {
+	return Fault{
+		Invariant: invariant, Severity: Error, ID: id,
+		Place: seqPlace(seq), Message: fmt.Sprintf(format, args...),
+	}
+}
+
+func cellFault(invariant int, s Severity, at pistore.Address, format string, args ...any) Fault {
+	return Fault{Invariant: invariant, Severity: s, Place: cellPlace(at), Message: fmt.Sprintf(format, args...)}
 }
 
 func seqPlace(seq pistore.Seq) string { return fmt.Sprintf("seq %d", seq) }

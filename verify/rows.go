@@ -2,7 +2,6 @@ package verify
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"pistore"
@@ -45,13 +44,10 @@ type node struct {
 	seq       pistore.Seq
 	timestamp pistore.UnixMS
 	*form
+	said
 	parent   int32 // index; noParent: a root; lostParent: not before it
-	calls    int32 // tool calls of a response
 	inner    bool  // it has a child
 	repeated bool  // its id was in use before
-
-	response, result bool // a message of that role
-	aborted          bool // a response that was
 }
 
 // form is the type of an entry.
@@ -175,138 +171,6 @@ func (r *rows) parentID(i int) pistore.ID {
 	default:
 		return r.nodes[parent].id
 	}
-}
-
-// readRows reads the export once and checks each row by itself.
-func (c *checker) readRows() error {
-	look := lookup{checker: c}
-	for row, err := range c.storage.Export(c.ctx) {
-		if err != nil {
-			c.report.Incomplete = true
-			return c.damage(err, "export")
-		}
-		if !c.readRow(row) {
-			continue
-		}
-		if err := look.add(row); err != nil {
-			return err
-		}
-	}
-	return look.flush()
-}
-
-// readRow checks a row by itself, and reports whether it can be looked up.
-func (c *checker) readRow(row pistore.Row) bool {
-	r := &c.rows
-	if _, ok := row.(pistore.Header); !ok && r.headers == 0 {
-		r.headers = math.MinInt // said once
-		c.add(Fault{Severity: Error, Message: "the export does not start with a header"})
-	}
-	switch row := row.(type) {
-	case pistore.Header:
-		if r.headers++; r.headers > 1 {
-			c.add(Fault{Severity: Error, Message: "the export has more than one header"})
-			return false
-		}
-		if r.headers == 1 {
-			r.header = row
-			if err := row.Info.Check(); err != nil {
-				c.add(Fault{Severity: Error, Place: "header", Message: err.Error()})
-			}
-		}
-		return false
-	case pistore.Entry:
-		c.report.Checked.Entries++
-		c.checkSeq(row, row.Seq)
-		return c.readEntry(row)
-	case pistore.UsageRow:
-		c.report.Checked.Usage++
-		c.checkSeq(row, row.Seq)
-		return c.readUsage(row)
-	case pistore.Register:
-		c.report.Checked.Registers++
-		c.checkSeq(row, row.Seq)
-		return c.readRegister(row)
-	default:
-		c.add(Fault{Severity: Error, Message: "the export has a row of an unknown form"})
-		return false
-	}
-}
-
-// checkSeq checks that a row stands behind the one before it.
-func (c *checker) checkSeq(row pistore.Row, seq pistore.Seq) {
-	last := c.rows.last
-	if seq > last && seq <= pistore.MaxSeq {
-		c.rows.last = seq
-		return
-	}
-	f := Fault{
-		Invariant: 2, Severity: Error, Place: seqPlace(seq),
-		Message: fmt.Sprintf("seq %d after %d; it must rise, up to %d", seq, last, int64(pistore.MaxSeq)),
-	}
-	switch row := row.(type) {
-	case pistore.Entry:
-		f.ID = row.ID
-	case pistore.UsageRow:
-		f.ID = row.ID
-	case pistore.Register:
-		f.Place = cellPlace(row.Address())
-	}
-	c.add(f)
-}
-
-// claim reports whether the id of a row is free, and adds a fault if it is not.
-func (c *checker) claim(id pistore.ID, seq pistore.Seq) bool {
-	i, used := c.rows.byID[id]
-	switch {
-	case !used:
-		return true
-	case i >= 0:
-		c.row(1, id, seq, "the id %.140q is in use since seq %d", string(id), c.rows.nodes[i].seq)
-	default:
-		c.row(1, id, seq, "the id %.140q is in use since seq %d", string(id), c.rows.usage[^i].seq)
-	}
-	return false
-}
-
-func (c *checker) readEntry(e pistore.Entry) bool {
-	r := &c.rows
-	n := node{
-		id: e.ID, seq: e.Seq, timestamp: e.Timestamp,
-		form: r.formOf(e.Type, e.CustomType), repeated: !c.claim(e.ID, e.Seq),
-	}
-	c.checkEntry(e, &n)
-	r.stats.Entries++
-	if e.Type == pistore.TypeMessage {
-		r.stats.Messages++
-	}
-	index := int32(len(r.nodes))
-	n.parent = noParent
-	if e.ParentID != "" {
-		parent, ok := r.byID[e.ParentID]
-		if ok = ok && parent >= 0; ok {
-			n.parent = parent
-			r.nodes[parent].inner = r.nodes[parent].inner || !n.repeated
-		} else {
-			n.parent, r.lost[index] = lostParent, e.ParentID
-		}
-	}
-	if !n.repeated {
-		r.byID[n.id] = index
-	}
-	r.nodes = append(r.nodes, n)
-	return !n.repeated
-}
-
-func (c *checker) readUsage(u pistore.UsageRow) bool {
-	r := &c.rows
-	free := c.claim(u.ID, u.Seq)
-	c.checkUsage(u)
-	if free {
-		r.byID[u.ID] = ^int32(len(r.usage))
-	}
-	r.usage = append(r.usage, usageRow{u.ID, u.Seq})
-	return free
 }
 
 // checkEnds checks what the end of the rows shows.

@@ -9,9 +9,36 @@ import (
 	"pistore/session"
 )
 
-// checkEntry checks an entry against the schema of its type, and notes in n
-// what other checks need of its content.
-func (c *checker) checkEntry(e pistore.Entry, n *node) {
+// verdict is what a row says by itself, whatever stands around it.
+type verdict struct {
+	faults []Fault
+	ok     bool // of a register: key and value are as declared; of a usage row: it can be added
+	said   said // of an entry
+}
+
+// said is what checks across rows need of the content of an entry.
+type said struct {
+	calls            int32 // tool calls of a response
+	response, result bool  // a message of that role
+	aborted          bool  // a response that was
+}
+
+// judge checks a row by itself. It knows nothing of other rows, so that many can
+// be judged at once.
+func judge(row pistore.Row) (v verdict) {
+	switch row := row.(type) {
+	case pistore.Entry:
+		v.entry(row)
+	case pistore.UsageRow:
+		v.usage(row)
+	case pistore.Register:
+		v.ok = v.register(row.Address(), row.Value)
+	}
+	return v
+}
+
+// entry checks an entry against the schema of its type.
+func (v *verdict) entry(e pistore.Entry) {
 	err := e.ID.Check()
 	if err == nil && e.ParentID != "" {
 		if err = e.ParentID.Check(); err != nil {
@@ -29,15 +56,17 @@ func (c *checker) checkEntry(e pistore.Entry, n *node) {
 		err = errors.New("the payload is not in stored form: it has white space, or is absent")
 	}
 	if err == nil {
-		err = checkContent(e.Type, payload, n)
+		err = checkContent(e.Type, payload, &v.said)
 	}
 	if err != nil {
-		c.row(7, e.ID, e.Seq, "entry of type %.64q: %v", string(e.Type), err)
+		v.add(rowFault(7, e.ID, e.Seq, "entry of type %.64q: %v", string(e.Type), err))
 	}
 	if e.Type == pistore.TypeCustom && orchestrates(e.CustomType) {
-		c.row(8, e.ID, e.Seq, "a custom entry of type %q: configuration and orchestration live in registers", e.CustomType)
+		v.add(rowFault(8, e.ID, e.Seq, "a custom entry of type %q: configuration and orchestration live in registers", e.CustomType))
 	}
 }
+
+func (v *verdict) add(f Fault) { v.faults = append(v.faults, f) }
 
 // orchestrates reports whether a name is that of a namespace for configuration
 // or orchestration.
@@ -56,14 +85,14 @@ func orchestrates(name string) bool {
 
 // checkContent checks a payload, which is valid JSON, by the type of its entry.
 // Members, roles and blocks that are not known are the writer's own.
-func checkContent(t pistore.EntryType, payload pistore.JSON, n *node) error {
+func checkContent(t pistore.EntryType, payload pistore.JSON, s *said) error {
 	switch t {
 	case pistore.TypeMessage:
 		raw, ok := payload.Member("message")
 		if !ok {
 			return errors.New("message is missing")
 		}
-		return checkMessage(raw, n)
+		return checkMessage(raw, s)
 	case pistore.TypeCompaction:
 		return checkCompaction(payload)
 	case pistore.TypeBranchSummary:
@@ -74,20 +103,20 @@ func checkContent(t pistore.EntryType, payload pistore.JSON, n *node) error {
 	}
 }
 
-func checkMessage(raw pistore.JSON, n *node) error {
+func checkMessage(raw pistore.JSON, s *said) error {
 	m, err := session.ParseMessage(raw)
 	if err != nil {
 		return fmt.Errorf("message: %w", err)
 	}
 	switch m := m.(type) {
 	case *session.AssistantMessage:
-		n.response, n.calls = true, int32(len(m.ToolCalls()))
-		n.aborted = m.StopReason == session.StopAborted
+		s.response, s.calls = true, int32(len(m.ToolCalls()))
+		s.aborted = m.StopReason == session.StopAborted
 		if m.StopReason == "pending" {
 			return errors.New("message: stopReason is pending, which is never stored")
 		}
 	case *session.ToolResultMessage:
-		n.result = true
+		s.result = true
 	}
 	return nil
 }
@@ -98,12 +127,12 @@ func checkCompaction(payload pistore.JSON) error {
 		return err
 	}
 	for i, raw := range c.RetainedTail {
-		if err := checkMessage(raw, &node{}); err != nil {
+		if err := checkMessage(raw, &said{}); err != nil {
 			return fmt.Errorf("retainedTail[%d]: %w", i, err)
 		}
 	}
 	if c.SystemMessage != "" {
-		if err := checkMessage(c.SystemMessage, &node{}); err != nil {
+		if err := checkMessage(c.SystemMessage, &said{}); err != nil {
 			return fmt.Errorf("systemMessage: %w", err)
 		}
 	}
@@ -117,60 +146,42 @@ func needMember(payload pistore.JSON, name string) error {
 	return nil
 }
 
-// checkUsage checks a ledger row and adds it up.
-func (c *checker) checkUsage(u pistore.UsageRow) {
+// usage checks a ledger row.
+func (v *verdict) usage(u pistore.UsageRow) {
 	_, err := pistore.Tx{Writes: []pistore.Write{pistore.InsertUsage{
 		ID: u.ID, Usage: u.Usage, EntryID: u.EntryID, Adjustment: u.Adjustment, Details: u.Details,
 	}}}.Admit()
-	if err != nil {
-		c.rows.sumUnknown = true
-		c.row(0, u.ID, u.Seq, "a usage row that cannot have been written: %v", err)
-		return
+	if v.ok = err == nil; !v.ok {
+		v.add(rowFault(0, u.ID, u.Seq, "a usage row that cannot have been written: %v", err))
 	}
-	c.rows.sum.Add(u)
 }
 
-// readRegister checks a register against the declaration of its namespace and
-// keeps what it says of lanes and operations. It reports whether the register
-// can be looked up.
-func (c *checker) readRegister(reg pistore.Register) bool {
-	r := &c.rows
-	at := pistore.Address{Namespace: r.intern(reg.Namespace), Key: string(append([]byte(nil), reg.Key...))}
-	if first, twice := r.at[at]; twice {
-		c.cell(3, at, "the register is there twice, of seq %d and of seq %d", first, reg.Seq)
+// register checks a register against the declaration of its namespace, and
+// reports whether its content is as declared.
+func (v *verdict) register(at pistore.Address, value pistore.JSON) bool {
+	fail := func(format string, args ...any) bool {
+		v.add(cellFault(3, Error, at, format, args...))
 		return false
 	}
-	r.at[at] = reg.Seq
-	ok := c.checkRegister(at, reg.Value)
-	r.cells = append(r.cells, cell{at: at, seq: reg.Seq, ok: ok})
-	r.note(at, reg.Value)
-	return true
-}
-
-func (c *checker) checkRegister(at pistore.Address, value pistore.JSON) bool {
 	if err := pistore.CheckAddress(at.Namespace, at.Key); err != nil {
-		c.cell(3, at, "address: %v", err)
-		return false
+		return fail("address: %v", err)
 	}
 	switch compact, err := pistore.CompactJSON(string(value)); {
 	case err != nil:
-		c.cell(3, at, "value: %v", err)
-		return false
+		return fail("value: %v", err)
 	case compact != value:
-		c.cell(3, at, "the value is not in stored form: it has white space")
+		fail("the value is not in stored form: it has white space")
 	}
 	n, ok := registers.Lookup(at.Namespace)
 	if !ok {
-		c.cellWarning(3, at, "the namespace is neither declared nor an application's (app.)")
+		v.add(cellFault(3, Warning, at, "the namespace is neither declared nor an application's (app.)"))
 		return true
 	}
 	if err := n.CheckKey(at.Key); err != nil {
-		c.cell(3, at, "%v", err)
-		return false
+		return fail("%v", err)
 	}
 	if err := n.CheckValue(at.Key, value); err != nil {
-		c.cell(3, at, "%v", err)
-		return false
+		return fail("%v", err)
 	}
 	return true
 }
