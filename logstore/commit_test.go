@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -176,6 +178,37 @@ func TestConcurrentCommitters(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestNoSessionStarves: where there are more sessions than cores, each gets its
+// share, and not the one that has just committed all of them.
+func TestNoSessionStarves(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const sessions, commits = 64, 6400
+	s := openStoreT(t, t.TempDir(), Options{Durability: pistore.Process})
+	var total atomic.Int64
+	var wg sync.WaitGroup
+	begin, done := make(chan struct{}), make([]int, sessions)
+	for i := range sessions {
+		st := createT(t, s, pistore.SessionID(fmt.Sprint(i)))
+		wg.Go(func() {
+			<-begin
+			for total.Add(1) <= commits {
+				if _, err := st.Commit(ctx, pistore.Tx{Writes: []pistore.Write{
+					message(pistore.ID(fmt.Sprint(done[i])), "", 50),
+				}}); err != nil {
+					t.Error(err)
+					return
+				}
+				done[i]++
+			}
+		})
+	}
+	close(begin)
+	wg.Wait()
+	if slices.Min(done) < commits/sessions/2 {
+		t.Errorf("of %d commits the sessions did %v", commits, done)
 	}
 }
 

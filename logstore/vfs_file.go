@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -92,6 +93,11 @@ func (f *engineFile) sync(real func() error) error {
 		return f.refuse()
 	}
 	if f.lazy() {
+		// Commits that are ready to run come first: they join the next write, and
+		// the one that waits for this sync gets in line behind them. Without it the
+		// session that has just committed goes on until its time slice is over,
+		// and the others wait for as many slices as they are.
+		runtime.Gosched()
 		return nil
 	}
 	f.unsynced.Store(false)
