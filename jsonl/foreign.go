@@ -75,18 +75,24 @@ func (w *write4) foreignWrite() (pistore.Write, error) {
 	}
 }
 
-// knownType makes an entry of an unknown type a custom one, in place.
-func (f *foreign) knownType(r *replay, w *write4) {
+// foreignType makes an entry of an unknown type a custom one, and returns what
+// the type was; ok is false if it is left alone.
+func (w *write4) foreignType() (name string, ok bool) {
 	switch string(w.typ) {
 	case `"message"`, `"compaction"`, `"branch_summary"`, `"custom"`:
-		return
+		return "", false
 	}
-	name, ok := pistore.JSON(w.typ).Text()
+	name, ok = pistore.JSON(w.typ).Text()
 	if !ok || len(w.customType) > 0 {
-		return // no entry at all, which is found out later
+		return "", false // no entry at all, which is found out later
 	}
-	r.warn(kindUnknownType, fmt.Sprintf("the type %s of an entry is not known; it is kept as a custom entry", show(name)))
 	w.typ, w.customType = []byte(`"custom"`), []byte(pistore.QuoteJSON(legacyType(name)))
+	return name, true
+}
+
+// noteType warns of an entry whose type is not known.
+func (r *replay) noteType(name string) {
+	r.warn(kindUnknownType, fmt.Sprintf("the type %s of an entry is not known; it is kept as a custom entry", show(name)))
 }
 
 // HasID is part of [admit.State].
@@ -103,14 +109,14 @@ func (f *foreign) RegisterSeq(at pistore.Address) (pistore.Seq, error) { return 
 
 // add takes the transaction that was just read.
 func (f *foreign) add(r *replay) {
-	for i, w := range r.writes {
-		seq := r.seqs[i]
+	for i, w := range r.dec.writes {
+		seq := r.dec.seqs[i]
 		f.next = seq + 1
 		switch w := w.(type) {
 		case pistore.InsertEntry:
 			f.ids[w.ID] = true
 			f.rows = append(f.rows, pistore.Entry{
-				ID: w.ID, ParentID: w.ParentID, Seq: seq, Timestamp: r.times[i], Type: w.Type, CustomType: w.CustomType, Payload: w.Payload,
+				ID: w.ID, ParentID: w.ParentID, Seq: seq, Timestamp: r.dec.times[i], Type: w.Type, CustomType: w.CustomType, Payload: w.Payload,
 			})
 		case pistore.InsertUsage:
 			f.ids[w.ID] = false

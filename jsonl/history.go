@@ -94,7 +94,7 @@ type txReader struct {
 	end   int64 // behind that line
 	// headed says that the header stands before the next line.
 	headed bool
-	dec    replay
+	dec    decoder
 }
 
 // newTxReader reads the lines of src from a byte on, the header's first one or
@@ -104,7 +104,7 @@ func newTxReader(src io.ReaderAt, from, size int64, summed bool) *txReader {
 	lines.limit = maxLine4Bytes
 	r := &txReader{lines: lines, base: from, end: from, headed: from > 0}
 	if !summed {
-		r.dec.other = newForeign()
+		r.dec.foreign = func(string) {} // opening warned
 	}
 	return r
 }
@@ -132,7 +132,7 @@ func (r *txReader) next(ctx context.Context) error {
 			r.headed = true
 			continue
 		}
-		if r.dec.other != nil {
+		if r.dec.foreign != nil {
 			compact, err := pistore.CompactJSONBytes(text)
 			if err != nil || compact == "[]" {
 				return misshapen("it is no transaction")

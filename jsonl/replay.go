@@ -44,15 +44,8 @@ type replay struct {
 	transactions int64
 	rowBytes     int64 // of the lines of entries and usage rows
 
-	// The transaction of the line at hand.
-	at     line
-	writes []pistore.Write
-	seqs   []pistore.Seq
-	times  []pistore.UnixMS
-	spots  []place // of payloads
-	rows   int64   // bytes of entries and usage rows
-	extra  map[pistore.Seq]string
-	direct bool // what is scanned stands in the file like that
+	at  line    // the line at hand
+	dec decoder // of lines that are read one by one
 }
 
 // place is where the payload members of an entry stand in the file.
@@ -155,6 +148,7 @@ func (r *replay) header(l line) error {
 	r.state = memstore.NewState(h.info)
 	if !h.summed {
 		r.other, r.places = newForeign(), nil
+		r.dec.foreign = r.noteType
 	}
 	return nil
 }
@@ -180,7 +174,6 @@ func (r *replay) ended(l line) {
 		r.blank.add(l)
 		return
 	}
-	r.direct = true
 	if r.other != nil {
 		r.unsummed(text)
 		return
@@ -268,148 +261,74 @@ func (r *replay) unsummed(text []byte) {
 	case compact == "[]":
 		r.transactions++
 	default:
-		r.direct = len(compact) == len(text)
 		r.transaction([]byte(compact))
 	}
 }
 
-// transaction reads and applies one line.
+// transaction reads and takes one line.
 func (r *replay) transaction(text []byte) {
-	if err := r.parse(text); err != nil {
+	r.dec.offset, r.dec.direct = r.at.offset, r.places != nil
+	r.take(&r.dec, r.dec.parse(text))
+}
+
+// take takes the transaction that was read of the line at hand, or what was wrong
+// with it.
+func (r *replay) take(d *decoder, err error) {
+	if err != nil {
 		r.fail(kindShape, 0, err.Error()+r.behind(r.at))
 		return
 	}
-	if kind, invariant, err := r.admit(); err != nil {
+	if kind, invariant, err := r.admit(d); err != nil {
 		r.fail(kind, invariant, err.Error()+r.behind(r.at))
 		return
 	}
 	r.transactions++
-	r.rowBytes += r.rows
-	if len(r.extra) > 0 && r.extras == nil {
+	r.rowBytes += d.rows
+	if len(d.extra) > 0 && r.extras == nil {
 		r.extras = map[pistore.Seq]string{}
 	}
-	maps.Copy(r.extras, r.extra)
-	if len(r.seqs) > 0 {
-		r.last = r.seqs[len(r.seqs)-1]
+	maps.Copy(r.extras, d.extra)
+	if len(d.seqs) > 0 {
+		r.last = d.seqs[len(d.seqs)-1]
 	}
 	if r.other != nil {
 		r.other.add(r)
 		return
 	}
 	if r.places != nil {
-		*r.places = append(*r.places, r.spots...)
+		*r.places = append(*r.places, d.spots...)
 	}
-	r.apply()
+	r.apply(d)
 }
 
-// apply puts the transaction into the state, in runs of one timestamp: rows of
+// apply puts a transaction into the state, in runs of one timestamp: rows of
 // a transaction share it, but nothing in the file says so.
-func (r *replay) apply() {
-	for from := 0; from < len(r.writes); {
+func (r *replay) apply(d *decoder) {
+	for from := 0; from < len(d.writes); {
 		to, at := from, pistore.UnixMS(-1)
-		for ; to < len(r.writes); to++ {
-			if t := r.times[to]; t >= 0 && at >= 0 && t != at {
+		for ; to < len(d.writes); to++ {
+			if t := d.times[to]; t >= 0 && at >= 0 && t != at {
 				break
 			} else if t >= 0 {
 				at = t
 			}
 		}
 		r.state.Apply(pistore.Transaction{
-			FirstSeq: r.seqs[from], Seqs: r.seqs[from:to], Timestamp: max(at, 0), Writes: r.writes[from:to],
+			FirstSeq: d.seqs[from], Seqs: d.seqs[from:to], Timestamp: max(at, 0), Writes: d.writes[from:to],
 		})
 		from = to
 	}
 }
 
-// parse reads the writes of a line.
-func (r *replay) parse(text []byte) error {
-	err := r.decode(text)
-	if errors.Is(err, errShape) && r.other == nil {
-		// Another program may write white space; it is no reason to give up.
-		if compact, jsonErr := pistore.CompactJSONBytes(text); jsonErr == nil && len(compact) < len(text) {
-			r.direct = false
-			err = r.decode([]byte(compact))
-		}
-	}
-	return err
-}
-
-// decode reads the writes of a line without white space.
-func (r *replay) decode(text []byte) error {
-	clear(r.writes)
-	clear(r.extra)
-	r.writes, r.seqs, r.times, r.spots, r.rows = r.writes[:0], r.seqs[:0], r.times[:0], r.spots[:0], 0
-	return scanLine(text, r.decodeWrite)
-}
-
-func (r *replay) decodeWrite(w *write4) error {
-	if len(w.sum) > 0 {
-		return misshapen("a sum where none belongs")
-	}
-	seq, err := w.seqOf()
-	if err != nil {
-		return err
-	}
-	at := pistore.UnixMS(-1)
-	var write pistore.Write
-	switch string(w.kind) {
-	case `"entry"`:
-		var e pistore.InsertEntry
-		if r.other != nil {
-			r.other.knownType(r, w)
-		}
-		if e, at, err = w.entry(); err != nil {
-			break
-		}
-		size := w.to - w.from
-		if r.places != nil && r.direct && !w.scattered && size >= minSpot {
-			r.spots = append(r.spots, place{seq: seq, span: span{r.at.offset + int64(w.from), int64(size)}})
-		} else {
-			e.Payload = w.payload()
-		}
-		write = e
-		r.rows += int64(w.length)
-	case `"usage"`:
-		write, err = w.usageRow()
-		r.rows += int64(w.length)
-		r.keepExtras(seq, w.extras(true))
-	case `"register"`:
-		write, err = w.register()
-		r.keepExtras(seq, w.extras(false))
-	case `"value"`, `"list"`:
-		if r.other == nil {
-			return misshapen("a file with sums holds no writes of kind %s", w.kind)
-		}
-		write, err = w.foreignWrite()
-	default:
-		return misshapen("the kind %s of a write is not known", shownValue(w.kind))
-	}
-	if err != nil {
-		return err
-	}
-	r.writes, r.seqs, r.times = append(r.writes, write), append(r.seqs, seq), append(r.times, at)
-	return nil
-}
-
-func (r *replay) keepExtras(seq pistore.Seq, extras string) {
-	if extras == "" {
-		return
-	}
-	if r.extra == nil {
-		r.extra = map[pistore.Seq]string{}
-	}
-	r.extra[seq] = extras
-}
-
-// admit checks the transaction against what was read before it.
-func (r *replay) admit() (kind string, invariant int, err error) {
+// admit checks a transaction against what was read before it.
+func (r *replay) admit(d *decoder) (kind string, invariant int, err error) {
 	last, inserts := r.last, 0
-	for i, seq := range r.seqs {
+	for i, seq := range d.seqs {
 		if seq <= last {
 			return kindSeq, 2, fmt.Errorf("seq %d after %d", seq, last)
 		}
 		last = seq
-		switch r.writes[i].(type) {
+		switch d.writes[i].(type) {
 		case pistore.InsertEntry, pistore.InsertUsage:
 			inserts++
 		}
@@ -421,7 +340,7 @@ func (r *replay) admit() (kind string, invariant int, err error) {
 	if r.other != nil {
 		known = r.other
 	}
-	err = admit.Check(pistore.Tx{Writes: r.writes}, known)
+	err = admit.Check(pistore.Tx{Writes: d.writes}, known)
 	switch {
 	case errors.Is(err, pistore.ErrDuplicateID):
 		return kindDuplicate, 1, err
