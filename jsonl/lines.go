@@ -121,6 +121,27 @@ func (r *lineReader) next() (l line, ok bool, err error) {
 	}
 }
 
+// block moves whole lines into b, as many as a chunk holds; ok is false if the next
+// line is longer than that or not ended.
+func (r *lineReader) block(b *block) (ok bool, err error) {
+	for {
+		held := r.buf[r.start:r.end]
+		if n := bytes.LastIndexByte(held[:min(len(held), readChunk)], '\n') + 1; n > 0 {
+			b.number, b.offset = r.number, r.pos-int64(len(held))
+			b.buf = append(b.buf[:0], held[:n]...)
+			r.number += int64(bytes.Count(b.buf, []byte{'\n'}))
+			r.start += n
+			return true, nil
+		}
+		if len(held) >= readChunk {
+			return false, nil
+		}
+		if more, err := r.fill(); err != nil || !more {
+			return false, err
+		}
+	}
+}
+
 // take hands out the next n bytes.
 func (r *lineReader) take(n int) line {
 	r.number++

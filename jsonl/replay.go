@@ -2,6 +2,7 @@ package jsonl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"pistore"
 	"pistore/internal/admit"
+	"pistore/internal/inorder"
 	"pistore/memstore"
 )
 
@@ -60,41 +62,8 @@ const minSpot = 64
 // run reads the file. Errors are those of reading; what is wrong with the file is
 // among the faults. The state is nil if there is no header to be read.
 func (r *replay) run() error {
-	lines := newLineReader(r.src, r.size)
-	lines.limit = maxLine4Bytes
-	for !r.stopped {
-		l, ok, err := lines.next()
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
-		}
-		if l.number%1024 == 1 && r.ctx.Err() != nil {
-			return r.ctx.Err()
-		}
-		r.at = l
-		if l.number == 1 && bytes.HasPrefix(l.text, []byte(bom)) {
-			r.warn(kindBOM, "a byte order mark stands in front of the header")
-			l.text, l.offset, l.length = l.text[len(bom):], l.offset+int64(len(bom)), l.length-int64(len(bom))
-		}
-		switch whole := l.ended && l.long == nil; {
-		case !r.headed && whole && isBlank(l.text):
-			r.blank.add(l)
-		case !r.headed && whole && l.text[0] == 0:
-			r.nulLine(l)
-		case !r.headed:
-			r.headed = true
-			if err := r.header(l); err != nil {
-				return err
-			}
-		case l.long != nil && l.ended:
-			r.fail(kindTooLarge, 0, "the line is too long to be held: "+strconv.FormatInt(l.length, 10)+" bytes"+leftOut)
-		case !l.ended:
-			r.tail(l)
-		default:
-			r.ended(l)
-		}
+	if err := r.readLines(); err != nil && err != errStopped {
+		return err
 	}
 	if r.size == 0 || r.state == nil && r.faults.nErrors == 0 {
 		r.fail(kindNoHeader, 0, "there is no header")
@@ -112,6 +81,96 @@ func (r *replay) run() error {
 		r.state.RaiseNextSeq(r.head.nextSeq)
 	}
 	r.counted()
+	return nil
+}
+
+// readLines reads the lines of the file, blocks of them at once where the lines
+// have sums. It ends in errStopped if a fault stopped it.
+func (r *replay) readLines() error {
+	lines := newLineReader(r.src, r.size)
+	lines.limit = maxLine4Bytes
+	blocks := inorder.New((*block).decode, r.takeBlock)
+	defer blocks.Close()
+	for {
+		if r.state != nil && r.other == nil {
+			if err := r.sendBlocks(lines, blocks); err != nil {
+				return err
+			}
+		}
+		l, ok, err := lines.next()
+		if err != nil || !ok {
+			return err
+		}
+		if l.number%1024 == 1 && r.ctx.Err() != nil {
+			return r.ctx.Err()
+		}
+		if err := r.line(l); err != nil {
+			return err
+		}
+		if r.stopped {
+			return errStopped
+		}
+	}
+}
+
+// sendBlocks passes on the lines that come in whole blocks, until all of them are
+// taken. What follows is a line that is longer, or the end.
+func (r *replay) sendBlocks(lines *lineReader, blocks *inorder.Queue[block]) error {
+	for {
+		b, err := blocks.Next()
+		if err != nil {
+			return err
+		}
+		b.leave = r.places != nil
+		ok, err := lines.block(b)
+		if ok {
+			blocks.Send()
+			err = r.ctx.Err()
+		}
+		if !ok || err != nil {
+			return cmp.Or(blocks.Drain(), err)
+		}
+	}
+}
+
+// takeBlock takes the lines of a block.
+func (r *replay) takeBlock(b *block) error {
+	for i := range b.lines {
+		l := &b.lines[i]
+		if r.at = l.at; l.read {
+			r.take(&l.dec, l.err)
+		} else {
+			r.ended(l.at)
+		}
+		if r.stopped {
+			return errStopped
+		}
+	}
+	return nil
+}
+
+// line reads one line. An error is that of a header of no such file.
+func (r *replay) line(l line) error {
+	r.at = l
+	if l.number == 1 && bytes.HasPrefix(l.text, []byte(bom)) {
+		r.warn(kindBOM, "a byte order mark stands in front of the header")
+		l.text, l.offset, l.length = l.text[len(bom):], l.offset+int64(len(bom)), l.length-int64(len(bom))
+	}
+	switch whole := l.ended && l.long == nil; {
+	case !r.headed && whole && isBlank(l.text):
+		r.blank.add(l)
+	case !r.headed && whole && l.text[0] == 0:
+		r.nulLine(l)
+	case !r.headed:
+		r.headed = true
+		return r.header(l)
+	case l.long != nil && l.ended:
+		r.fail(kindTooLarge, 0, "the line is too long to be held: "+strconv.FormatInt(l.length, 10)+" bytes"+leftOut)
+	case !l.ended:
+		r.tail(l)
+	default:
+		r.ended(l)
+	}
 	return nil
 }
 
