@@ -1,6 +1,10 @@
 package jsonl
 
-import "bytes"
+import (
+	"bytes"
+
+	"pistore"
+)
 
 // block is some whole lines of a file with sums, which are decoded together.
 type block struct {
@@ -23,6 +27,7 @@ type blockLine struct {
 // stands before them. The others are left to be judged in their order.
 func (b *block) decode() {
 	b.lines = b.lines[:0]
+	newest := pistore.ID("")
 	for at := 0; at < len(b.buf); {
 		if len(b.lines) == cap(b.lines) {
 			b.lines = append(b.lines, blockLine{})
@@ -35,7 +40,9 @@ func (b *block) decode() {
 			number: b.number + int64(len(b.lines)), offset: b.offset + int64(at), length: int64(n),
 			text: b.buf[at : at+n], ended: true,
 		}
+		l.dec.newest = newest
 		l.decode(b.leave)
+		newest = l.dec.newest
 		at += n + 1
 	}
 }

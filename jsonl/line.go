@@ -75,7 +75,7 @@ func (w *write4) row() (pistore.Row, error) {
 	}
 	switch string(w.kind) {
 	case `"entry"`:
-		e, at, err := w.entry()
+		e, at, err := w.entry("")
 		return pistore.Entry{
 			ID: e.ID, ParentID: e.ParentID, Seq: seq, Timestamp: at, Type: e.Type, CustomType: e.CustomType, Payload: w.payload(),
 		}, err

@@ -65,6 +65,12 @@ func (r *replay) run() error {
 	if err := r.readLines(); err != nil && err != errStopped {
 		return err
 	}
+	r.finish()
+	return nil
+}
+
+// finish judges what the whole of the file shows.
+func (r *replay) finish() {
 	if r.size == 0 || r.state == nil && r.faults.nErrors == 0 {
 		r.fail(kindNoHeader, 0, "there is no header")
 	}
@@ -81,7 +87,6 @@ func (r *replay) run() error {
 		r.state.RaiseNextSeq(r.head.nextSeq)
 	}
 	r.counted()
-	return nil
 }
 
 // readLines reads the lines of the file, blocks of them at once where the lines

@@ -15,8 +15,9 @@ func (w *write4) seqOf() (pistore.Seq, error) {
 	return pistore.Seq(seq), nil
 }
 
-// entry reads an entry without its payload.
-func (w *write4) entry() (e pistore.InsertEntry, at pistore.UnixMS, err error) {
+// entry reads an entry without its payload. If its parent is the newest entry, as
+// it mostly is, it shares that one's id; empty: there is none.
+func (w *write4) entry(newest pistore.ID) (e pistore.InsertEntry, at pistore.UnixMS, err error) {
 	ms, ok := wholeNumber(w.timestamp)
 	if !ok {
 		return e, 0, misshapen("timestamp is %s instead of Unix milliseconds", shownValue(w.timestamp))
@@ -26,7 +27,11 @@ func (w *write4) entry() (e pistore.InsertEntry, at pistore.UnixMS, err error) {
 		e.ID = pistore.ID(id)
 		err = e.ID.Check()
 	}
-	if err == nil && string(w.parentID) != "null" {
+	switch {
+	case err != nil || string(w.parentID) == "null":
+	case newest != "" && len(w.parentID) == len(newest)+2 && string(w.parentID[1:len(w.parentID)-1]) == string(newest):
+		e.ParentID = newest
+	default:
 		if id, err = plainText("parentId", w.parentID); err == nil {
 			e.ParentID = pistore.ID(id)
 			err = e.ParentID.Check()

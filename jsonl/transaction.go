@@ -16,6 +16,7 @@ type decoder struct {
 	// direct says that the line stands in the file as it is read, and that large
 	// payloads are to stay there.
 	direct bool
+	newest pistore.ID // of the entry read last, if it is spelled like that; else empty
 
 	writes []pistore.Write
 	seqs   []pistore.Seq
@@ -87,9 +88,12 @@ func (d *decoder) entry(w *write4, seq pistore.Seq) (pistore.Write, pistore.Unix
 			d.foreign(name)
 		}
 	}
-	e, at, err := w.entry()
+	e, at, err := w.entry(d.newest)
 	if err != nil {
 		return nil, 0, err
+	}
+	if d.newest = ""; len(w.id) == len(e.ID)+2 { // without escapes
+		d.newest = e.ID
 	}
 	if size := w.to - w.from; d.direct && !w.scattered && size >= minSpot {
 		d.spots = append(d.spots, place{seq: seq, span: span{d.offset + int64(w.from), int64(size)}})

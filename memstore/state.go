@@ -121,7 +121,7 @@ func (s *State) load(row pistore.Row) {
 func (s *State) insertEntry(w pistore.InsertEntry, seq pistore.Seq, at pistore.UnixMS) {
 	parent := -1
 	if w.ParentID != "" {
-		i, ok := s.byID[w.ParentID]
+		i, ok := s.find(w.ParentID)
 		if !ok || i < 0 {
 			panic(fmt.Sprintf("memstore: entry %s has no parent %s", w.ID, w.ParentID))
 		}
@@ -140,7 +140,7 @@ func (s *State) insertEntry(w pistore.InsertEntry, seq pistore.Seq, at pistore.U
 
 func (s *State) insertUsage(w pistore.InsertUsage, seq pistore.Seq) {
 	s.claim(w.ID, ^s.usage.len)
-	if i, ok := s.byID[w.EntryID]; ok && i >= 0 {
+	if i, ok := s.find(w.EntryID); ok && i >= 0 {
 		w.EntryID = s.entries.at(i).ID // one copy of the text is enough
 	}
 	row := pistore.UsageRow{
@@ -160,10 +160,20 @@ func (s *State) deleteRegister(w pistore.DeleteRegister) {
 }
 
 func (s *State) claim(id pistore.ID, index int) {
-	if _, ok := s.byID[id]; ok {
+	before := len(s.byID)
+	if s.byID[id] = index; len(s.byID) == before {
 		panic(fmt.Sprintf("memstore: id %s twice", id))
 	}
-	s.byID[id] = index
+}
+
+// find looks an id up in byID. Most ask for the newest entry: it is the parent of
+// the next one. The caller holds mu.
+func (s *State) find(id pistore.ID) (int, bool) {
+	if n := s.entries.len - 1; n >= 0 && s.entries.at(n).ID == id {
+		return n, true
+	}
+	i, ok := s.byID[id]
+	return i, ok
 }
 
 // NextSeq returns the seq of the next write.
@@ -184,7 +194,7 @@ func (s *State) RaiseNextSeq(next pistore.Seq) {
 func (s *State) HasID(id pistore.ID) (bool, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	_, ok := s.byID[id]
+	_, ok := s.find(id)
 	return ok, nil
 }
 
@@ -192,7 +202,7 @@ func (s *State) HasID(id pistore.ID) (bool, error) {
 func (s *State) HasEntry(id pistore.ID) (bool, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	i, ok := s.byID[id]
+	i, ok := s.find(id)
 	return ok && i >= 0, nil
 }
 
@@ -222,7 +232,7 @@ func (s *State) freeze() *State {
 // entryIndex returns the index of an entry. The bound leaves out what came into
 // byID after a freeze. The caller holds mu.
 func (s *State) entryIndex(id pistore.ID) (int, bool) {
-	i, ok := s.byID[id]
+	i, ok := s.find(id)
 	return i, ok && i >= 0 && i < s.entries.len
 }
 

@@ -40,7 +40,7 @@ func Check(tx pistore.Tx, state State) error {
 			return &pistore.ConflictError{Namespace: p.Namespace, Key: p.Key, Want: p.Seq, Got: got}
 		}
 	}
-	own := newIDs{state: state}
+	own := newIDs{state: state, few: make([]newID, 0, fewIDs)}
 	for i, w := range tx.Writes {
 		var err error
 		switch w := w.(type) {
@@ -59,20 +59,59 @@ func Check(tx pistore.Tx, state State) error {
 // newIDs are the ids of a session and those that a transaction adds to them.
 type newIDs struct {
 	state Ids
-	added map[pistore.ID]bool // true: an entry
+	few   []newID             // as long as there are few, to be looked through
+	many  map[pistore.ID]bool // then all of them; true: an entry
+}
+
+type newID struct {
+	id    pistore.ID
+	entry bool
+}
+
+// fewIDs is up to how many ids it is faster to look through them.
+const fewIDs = 8
+
+func (n *newIDs) find(id pistore.ID) (entry, ok bool) {
+	if n.many != nil {
+		entry, ok = n.many[id]
+		return entry, ok
+	}
+	for _, a := range n.few {
+		if a.id == id {
+			return a.entry, true
+		}
+	}
+	return false, false
+}
+
+func (n *newIDs) add(id pistore.ID, entry bool) {
+	if n.many == nil && len(n.few) < fewIDs {
+		n.few = append(n.few, newID{id, entry})
+		return
+	}
+	if n.many == nil {
+		n.many = make(map[pistore.ID]bool, 4*fewIDs)
+		for _, a := range n.few {
+			n.many[a.id] = a.entry
+		}
+	}
+	n.many[id] = entry
 }
 
 func (n *newIDs) insert(id, parent pistore.ID, entry bool) error {
-	if parent != "" && !n.added[parent] {
-		there, err := n.state.HasEntry(parent)
-		if err != nil {
-			return err
+	if parent != "" {
+		there, _ := n.find(parent)
+		if !there {
+			var err error
+			if there, err = n.state.HasEntry(parent); err != nil {
+				return err
+			}
 		}
 		if !there {
 			return fmt.Errorf("%w: entry %s names %s", pistore.ErrMissingParent, id, parent)
 		}
 	}
-	_, there := n.added[id]
+	_, there := n.find(id)
 	if !there {
 		var err error
 		if there, err = n.state.HasID(id); err != nil {
@@ -82,10 +121,7 @@ func (n *newIDs) insert(id, parent pistore.ID, entry bool) error {
 	if there {
 		return fmt.Errorf("%w: %s", pistore.ErrDuplicateID, id)
 	}
-	if n.added == nil {
-		n.added = make(map[pistore.ID]bool, 4)
-	}
-	n.added[id] = entry
+	n.add(id, entry)
 	return nil
 }
 
