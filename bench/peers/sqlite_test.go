@@ -36,12 +36,19 @@ func TestSQLiteHolds(t *testing.T) {
 			entry = tx.Writes[0].(pistore.InsertEntry)
 		}
 		refuses(t, s, entry)
-		var synchronous int
-		if err := s.(*sqliteSession).conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&synchronous); err != nil {
-			t.Fatal(err)
-		}
-		if want := map[pistore.Durability]int{pistore.Process: 1, pistore.Power: 2}[level]; synchronous != want {
-			t.Errorf("%v: synchronous is %d instead of %d", level, synchronous, want)
+		// All that the page says, and SQLite's own defaults beside it.
+		for pragma, want := range map[string]string{
+			"synchronous":  map[pistore.Durability]string{pistore.Process: "1", pistore.Power: "2"}[level],
+			"journal_mode": "wal", "foreign_keys": "1", "wal_autocheckpoint": "1000", "page_size": "4096", "cache_size": "-2000", "locking_mode": "normal",
+			"mmap_size": "0", "fullfsync": "0",
+		} {
+			var got string
+			if err := s.(*sqliteSession).conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil {
+				t.Fatal(pragma, err)
+			}
+			if got != want {
+				t.Errorf("%v: %s is %s instead of %s", level, pragma, got, want)
+			}
 		}
 		if err := store.Close(); err != nil {
 			t.Fatal(err)

@@ -2,139 +2,180 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os/exec"
+	"strings"
+	"time"
 
+	"pistore"
 	"pistore/bench"
+	"pistore/bench/peers/page"
+	"pistore/bench/peers/rows"
 )
 
-// result is what was measured of a row.
-type result struct {
-	Row   int          `json:"row"`
-	About string       `json:"about"`
-	Cells []cellResult `json:"cells"`
-}
+// errNotAll is that a part of what was asked for was not measured.
+var errNotAll = errors.New("peers: not everything was measured; the results say what was not, and why")
 
-type cellResult struct {
-	bench.Comparison
-	Checks []checkResult `json:"checks"`
-}
-
-// checkResult compares one measurement, A by B. Must and Stretch are 0 where the
-// ratio is shown and nothing is asked of it.
-type checkResult struct {
-	Unit    bench.Unit  `json:"unit"`
-	A       float64     `json:"a"` // median
-	B       float64     `json:"b"` // likewise
-	Ratio   bench.Ratio `json:"ratio"`
-	Of      string      `json:"of"` // what is asked of: ratio or a
-	AtMost  bool        `json:"atMost"`
-	Must    float64     `json:"must,omitempty"`
-	Stretch float64     `json:"stretch,omitempty"`
-	Reached bool        `json:"reached"`
-}
-
-// all measures the rows. With an error come those that were measured until then.
-func (q request) all(ctx context.Context, progress io.Writer) ([]result, error) {
-	var results []result
-	for _, n := range q.rows {
-		r, _ := find(n)
-		measured, err := q.measure(ctx, r, progress)
-		if len(measured.Cells) > 0 {
-			results = append(results, measured)
+// measureAll measures rows and gives the result of each away as it comes. What
+// fails is a part of a result, and the next row is measured; an interrupted row
+// is none.
+func (q request) measureAll(ctx context.Context, progress io.Writer, give func(rows.Result) error) error {
+	c := clock{progress: progress, begin: time.Now()}
+	var all []rows.Row
+	for _, name := range q.rows {
+		r, _ := rows.Find(name)
+		all = append(all, r.In(q.form))
+		c.left += estimateRow(all[len(all)-1])
+	}
+	c.all = c.left
+	c.say("%d rows, about %s", len(all), minutes(c.left))
+	machine, revision := machineOf(q.dir), revision(ctx)
+	var reached []string
+	failed := false
+	for _, r := range all {
+		begin := time.Now()
+		result := rows.Result{Row: r.Name, Run: q.name, Form: q.form, Revision: revision, Machine: machine}
+		for _, t := range r.Tables {
+			measured, err := q.table(ctx, r, t, &c)
+			if err != nil {
+				return err
+			}
+			failed = failed || measured.Failed != ""
+			result.Tables = append(result.Tables, measured)
 		}
-		if err != nil {
-			return results, err
+		result.Measured, result.TookMS = time.Now().UTC().Truncate(time.Second), time.Since(begin).Milliseconds()
+		if err := give(result); err != nil {
+			return err
+		}
+		reached = append(reached, page.Summary(result))
+		c.say("%s", reached[len(reached)-1])
+	}
+	fmt.Fprintf(progress, "\n%s\n", strings.Join(reached, "\n"))
+	if failed {
+		return errNotAll
+	}
+	return nil
+}
+
+// table runs the sides in turn. An error is that of the context; others are a
+// part of what was measured.
+func (q request) table(ctx context.Context, r rows.Row, t rows.Table, c *clock) (rows.Measured, error) {
+	m := rows.Measured{Name: t.Name}
+	for _, s := range t.Sides {
+		m.Sides = append(m.Sides, rows.Reported{Label: s.Label, Reports: []bench.Report{}})
+	}
+	for round := range t.Rounds {
+		reports := make([]bench.Report, len(t.Sides))
+		for i, s := range t.Sides {
+			c.say("row %s, %sround %d of %d: %s", r.Name, comma(t.Name), round+1, t.Rounds, s.Label)
+			var err error
+			reports[i], err = q.side(ctx, s)
+			if ctx.Err() != nil {
+				return m, fmt.Errorf("peers: interrupted: %w", ctx.Err())
+			}
+			if err != nil { // a side that fails once fails again, and a round without it compares nothing
+				m.Failed = err.Error()
+				c.say("%s", m.Failed)
+				c.left -= estimateSides(t.Sides)*time.Duration(t.Rounds-round) - estimateSides(t.Sides[:i])
+				return m, nil
+			}
+			c.left -= estimate(s)
+		}
+		for i, report := range reports {
+			m.Sides[i].Reports = append(m.Sides[i].Reports, report)
 		}
 	}
-	return results, nil
+	return m, nil
 }
 
-// measure measures a row. With an error comes what there was until then.
-func (q request) measure(ctx context.Context, r row, progress io.Writer) (result, error) {
-	out := result{Row: r.number, About: r.about, Cells: []cellResult{}}
-	pairs := r.pairs
-	if q.pairs > 0 {
-		pairs = q.pairs
+func comma(name string) string {
+	if name == "" {
+		return ""
 	}
-	for _, c := range r.cells {
-		measured, err := q.cell(ctx, r, c, pairs, progress)
-		if len(measured.A) > 0 {
-			out.Cells = append(out.Cells, measured)
-		}
-		if err != nil {
-			return out, err
-		}
-	}
-	return out, nil
+	return name + ", "
 }
 
-func (q request) cell(ctx context.Context, r row, c cell, pairs int, progress io.Writer) (cellResult, error) {
-	a, err := c.a.candidate(q.node)
+// clock says what goes on, and how long it will go on.
+type clock struct {
+	progress  io.Writer
+	begin     time.Time
+	all, left time.Duration // estimates
+}
+
+func (c *clock) say(text string, args ...any) {
+	gone := time.Since(c.begin)
+	left := c.left
+	if done := c.all - c.left; done > time.Minute { // this machine is as fast as it has been until now
+		left = time.Duration(float64(left) * min(4, float64(gone)/float64(done)))
+	}
+	fmt.Fprintf(c.progress, "%s, %s left: %s\n", minutes(gone), minutes(left), fmt.Sprintf(text, args...))
+}
+
+func minutes(d time.Duration) string {
+	return fmt.Sprintf("%d:%02d min", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+func estimateRow(r rows.Row) (all time.Duration) {
+	for _, t := range r.Tables {
+		all += estimateSides(t.Sides) * time.Duration(t.Rounds)
+	}
+	return all
+}
+
+func estimateSides(sides []rows.Side) (all time.Duration) {
+	for _, s := range sides {
+		all += estimate(s)
+	}
+	return all
+}
+
+// estimate is how long a side takes, roughly: its time, its history, which is
+// made first, and what is behind.
+func estimate(s rows.Side) time.Duration {
+	w := s.Work
+	d := 300*time.Millisecond + w.Duration + time.Duration(w.Turns)*time.Duration(max(1, sessionsWithHistory(w)))*30*time.Microsecond
+	switch {
+	case w.Workload == "open" || w.Workload == "open-killed":
+		d += time.Duration(w.Ops) * (time.Second + time.Duration(w.Turns)*2*time.Microsecond)
+	case w.Workload == "verify" && s.Work.Duration == 0, w.Workload == "disk":
+		d += 2 * time.Second
+	case w.Duration == 0 && w.Ops > 0:
+		d += time.Duration(w.Ops) * perCommit(s)
+	}
+	if s.Store.NeedsNode() {
+		d += time.Second + time.Duration(w.Turns)*20*time.Microsecond
+	}
+	return d
+}
+
+// perCommit is how long a commit takes, roughly, for runs of so many.
+func perCommit(s rows.Side) time.Duration {
+	switch {
+	case s.Store.NeedsNode():
+		return 200 * time.Microsecond
+	case s.Store.Level == pistore.Power && s.Work.Sessions == 1:
+		return 500 * time.Microsecond
+	case s.Store.Name == rows.SQLite:
+		return 300 * time.Microsecond
+	default:
+		return 50 * time.Microsecond
+	}
+}
+
+func sessionsWithHistory(c bench.Config) int {
+	if strings.HasPrefix(c.Workload, "idle") {
+		return c.Sessions
+	}
+	return 1
+}
+
+// revision is that of the source; empty where there is none.
+func revision(ctx context.Context) string {
+	said, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=10").Output()
 	if err != nil {
-		return cellResult{}, err
+		return ""
 	}
-	b, err := c.b.candidate(q.node)
-	if err != nil {
-		return cellResult{}, err
-	}
-	ofA, err := q.config(c.a, c.ofA)
-	if err != nil {
-		return cellResult{}, err
-	}
-	ofB, err := q.config(c.b, c.ofB)
-	if err != nil {
-		return cellResult{}, err
-	}
-	var all bench.Comparison
-	for pair := range pairs {
-		fmt.Fprintf(progress, "row %d: %s by %s, pair %d of %d\n", r.number, a.Name, b.Name, pair+1, pairs)
-		one, err := bench.AlternateWork(ctx, a, ofA, b, ofB, 1)
-		if err != nil {
-			return compared(all, c.checks), err
-		}
-		all.A, all.B = append(all.A, one.A...), append(all.B, one.B...)
-	}
-	return compared(all, c.checks), nil
-}
-
-// config is the work of a candidate, as the command line has it.
-func (q request) config(s store, c bench.Config) (bench.Config, error) {
-	c.Seed, c.Dir = q.seed, q.dir
-	if c.Turns > 0 {
-		c.Turns = q.turns
-	}
-	if c.Duration > 0 && q.duration > 0 {
-		c.Duration = q.duration
-	}
-	var err error
-	c.Child, err = q.child(s, c.Workload)
-	return c, err
-}
-
-func compared(all bench.Comparison, checks []check) cellResult {
-	out := cellResult{Comparison: all, Checks: []checkResult{}}
-	for _, c := range checks {
-		r, ok := all.Ratio(c.unit)
-		if !ok {
-			continue
-		}
-		one := checkResult{Unit: c.unit, Ratio: r, Of: "ratio", AtMost: c.most, Must: c.must, Stretch: c.stretch}
-		one.A, _ = bench.Median(all.A, c.unit)
-		one.B, _ = bench.Median(all.B, c.unit)
-		value := r.Median
-		if c.of == valueOfA {
-			one.Of, value = "a", one.A
-		}
-		one.Reached = reaches(value, c.must, c.most)
-		out.Checks = append(out.Checks, one)
-	}
-	return out
-}
-
-func reaches(value, limit float64, most bool) bool {
-	if most {
-		return value <= limit
-	}
-	return value >= limit
+	return strings.TrimSpace(string(said))
 }

@@ -2,110 +2,180 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"io"
 	"os"
-	"strconv"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"pistore/bench"
 	"pistore/bench/peers"
+	"pistore/bench/peers/page"
+	"pistore/bench/peers/rows"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childStore) != "" { // a run has started this program again
+	if os.Getenv(childStore) != "" || os.Getenv(sideOrders) != "" { // a run has started this program again
 		main()
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-// measured runs a row in no time.
-func measured(t *testing.T, number string) result {
+// possible are the rows that can be measured here: without Node there are fewer.
+func possible(t *testing.T) (names []string) {
 	t.Helper()
-	var out bytes.Buffer
-	args := []string{"--row", number, "--pairs", "1", "--duration", "5ms", "--turns", "200", "--dir", t.TempDir(), "--json"}
-	if err := run(t.Context(), args, &out, io.Discard); err != nil {
-		t.Fatal(err)
+	for _, name := range rows.Names() {
+		if err := (request{rows: []string{name}, dir: t.TempDir(), node: defaultNode(t)}).ready(); err == nil {
+			names = append(names, name)
+		}
 	}
-	var all []result
-	if err := json.Unmarshal(out.Bytes(), &all); err != nil || len(all) != 1 {
-		t.Fatalf("%d rows of %s: %v", len(all), &out, err)
+	if len(names) < len(rows.Names()) {
+		t.Logf("without Node only rows %v", names)
 	}
-	return all[0]
+	return names
 }
 
-// Every row runs in pairs and compares what it is asked to.
-func TestRows(t *testing.T) {
+func defaultNode(t *testing.T) string {
+	t.Helper()
 	folder, err := peers.DefaultNode()
-	if err == nil {
-		err = peers.Installed(folder)
+	if err != nil {
+		t.Skip(err)
 	}
-	for _, r := range rows() {
-		t.Run(r.about, func(t *testing.T) {
-			for _, c := range r.cells {
-				if err != nil && strings.HasPrefix(c.b.name, "typescript") {
-					t.Skip(err)
+	return folder
+}
+
+// The command measures every row, each table of it with all sides and checks, and
+// writes the page; a row that was interrupted is measured when the run goes on,
+// and nothing else.
+func TestPageOfQuickRows(t *testing.T) {
+	dir := t.TempDir()
+	names := possible(t)
+	args := []string{"page", "--quick", "--dir", dir}
+	for _, name := range names {
+		args = append(args, "--row", name)
+	}
+	if err := run(t.Context(), args, io.Discard, io.Discard); err != nil {
+		t.Error(err)
+	}
+	out := filepath.Join(dir, "peers-quick")
+	results, err := kept(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != len(names) {
+		t.Errorf("%d results of %d rows", len(results), len(names))
+	}
+	for _, r := range results {
+		row, _ := rows.Find(r.Row)
+		for _, table := range row.In(rows.Quick).Tables {
+			m, ok := r.Of(table)
+			if !ok || m.Failed != "" {
+				t.Errorf("row %s, %s: %v, %s", r.Row, table.Name, ok, m.Failed)
+				continue
+			}
+			for _, c := range table.Checks {
+				if v, ok := m.Judge(c); !ok || len(v.Pairs) != 1 {
+					t.Errorf("row %s, %s: %v of %+v", r.Row, table.Name, v, c)
 				}
 			}
-			got := measured(t, strconv.Itoa(r.number))
-			if got.Row != r.number || len(got.Cells) != len(r.cells) {
-				t.Fatalf("row %d with %d cells", got.Row, len(got.Cells))
-			}
-			for i, c := range got.Cells {
-				if len(c.A) != 1 || len(c.B) != 1 || len(c.Checks) != len(r.cells[i].checks) {
-					t.Errorf("cell %d: %d and %d reports, %d checks", i, len(c.A), len(c.B), len(c.Checks))
-				}
-				for _, k := range c.Checks {
-					if k.A <= 0 || k.B <= 0 || len(k.Ratio.Pairs) != 1 || k.Ratio.Min > k.Ratio.Median {
-						t.Errorf("cell %d: %+v", i, k)
-					}
-				}
-			}
-		})
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(out, "BENCHMARKS.md"))
+	if err != nil || !bytes.Contains(text, []byte("figures say nothing")) {
+		t.Errorf("the page: %v", err)
+	}
+	goesOn(t, out, append(args, "--continue"), results)
+}
+
+// goesOn takes a row away and holds that the run goes on with it alone.
+func goesOn(t *testing.T, out string, args []string, before []rows.Result) {
+	t.Helper()
+	gone := filepath.Join(out, filepath.FromSlash(resultsFolder), fileOf("13", rows.Quick))
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	var progress strings.Builder
+	if err := run(t.Context(), args, io.Discard, &progress); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(progress.String(), "1 rows") {
+		t.Errorf("it says\n%s", &progress)
+	}
+	after, err := kept(out)
+	if err != nil || len(after) != len(before) {
+		t.Fatal(len(after), err)
+	}
+	for i, r := range after {
+		if r.Run != before[i].Run || (r.Row != "13" && !r.Measured.Equal(before[i].Measured)) {
+			t.Errorf("row %s is of run %s, measured %v", r.Row, r.Run, r.Measured)
+		}
+	}
+	if entries, err := os.ReadDir(filepath.Dir(out)); err != nil || len(entries) != 1 {
+		t.Errorf("beside the page there is %v, %v", entries, err)
 	}
 }
 
-// The table says of a ratio whether it is what it should be.
-func TestTable(t *testing.T) {
-	report := func(rate, p50 float64) bench.Report {
-		return bench.Report{Workload: bench.Turn, Candidate: "backend=x", Metrics: map[bench.Unit]float64{bench.PerSecond: rate, bench.P50: p50}}
-	}
-	pairs := bench.Comparison{A: []bench.Report{report(300, 2e6), report(400, 3e6)}, B: []bench.Report{report(100, 8e6), report(100, 9e6)}}
-	c := compared(pairs, []check{
-		{unit: bench.PerSecond, must: 3.5, stretch: 4},
-		{unit: bench.P50, most: true, must: 1. / 5},
-		{unit: bench.P50, of: valueOfA, most: true, must: 1e7},
-		{unit: bench.PerSecond},
-		{unit: bench.Fsyncs, must: 1}, // which nobody has measured
-	})
-	var out strings.Builder
-	if err := printTable(&out, []result{{Row: 1, About: "a turn", Cells: []cellResult{c}}}); err != nil {
+// The page and the charts in the repository are what the results in it render to.
+func TestPageIsOfItsResults(t *testing.T) {
+	repository := filepath.Join("..", "..", "..", "..")
+	results, err := kept(repository)
+	if err != nil {
 		t.Fatal(err)
 	}
-	want := `row 1: a turn
-
-                  per s  p50
-  Turn/backend=x  350    2.5ms
-  Turn/backend=x  100    8.5ms
-  350 by 100 in ops/s: 3.5 (3 to 4, pairs: 2); must be at least 3.5: reached; stretch 4: not reached
-  2.5ms by 8.5ms in p50-ns: 0.292 (0.25 to 0.333, pairs: 2); must be at most 0.2: not reached
-  2.5ms in p50-ns; must be at most 10ms: reached
-  350 by 100 in ops/s: 3.5 (3 to 4, pairs: 2); nothing is asked of it
-
-`
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	var charts []string
+	for _, f := range page.Render(results) {
+		text, err := os.ReadFile(filepath.Join(repository, filepath.FromSlash(f.Path)))
+		if err != nil || !bytes.Equal(text, f.Text) {
+			t.Errorf("%s is stale (%v): run `go run ./cmd/peers page --render` in bench/peers", f.Path, err)
+		}
+		charts = append(charts, filepath.Base(f.Path))
+	}
+	there, err := filepath.Glob(filepath.Join(repository, "docs", "benchmarks", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range there {
+		if !slices.Contains(charts, filepath.Base(path)) {
+			t.Errorf("%s is of no row", path)
+		}
+	}
+	for _, r := range results {
+		if missing := page.MissingReason(r); missing {
+			t.Errorf("row %s is not reached, and page/reasons.go does not say why", r.Row)
+		}
 	}
 }
 
 // What is wrong with a command line is said before anything is measured.
 func TestCommandLine(t *testing.T) {
-	for _, args := range [][]string{{"--row", "7"}, {"--row", "x"}, {"--pairs", "-1"}, {"measure"}, {"install", "--row", "1"}, {"--row", "1", "--row", "6", "--node", t.TempDir()}} {
+	for _, args := range [][]string{
+		{"--row", "16"}, {"--row", "x"}, {"measure"}, {"install", "--row", "1"}, {"page", "--quick", "--gib"}, {"page", "--render", "--row", "1"},
+		{"--gib", "--row", "9"}, {"page", "--json"}, {"--dir", "nowhere"}, {"--row", "1", "--row", "6", "--node", t.TempDir()}, {"page", "--row", "1"},
+		{"page", "--quick", "--continue", "--dir", t.TempDir()},
+	} {
 		var progress strings.Builder
 		if err := run(t.Context(), args, io.Discard, &progress); err == nil || progress.Len() > 0 {
 			t.Errorf("%q: %v, and before it %q", args, err, &progress)
 		}
+	}
+}
+
+// A side that fails is told, without the folder that it worked in; the rows after
+// it are measured.
+func TestFailureIsAResult(t *testing.T) {
+	dir := t.TempDir()
+	q := request{dir: dir, form: rows.Quick, node: t.TempDir(), rows: []string{"6", "13"}}
+	var got []rows.Result
+	err := q.measureAll(t.Context(), io.Discard, func(r rows.Result) error { got = append(got, r); return nil })
+	if !errors.Is(err, errNotAll) || len(got) != 2 {
+		t.Fatalf("%v with %d results", err, len(got))
+	}
+	if failed := got[0].Tables[0].Failed; failed == "" || strings.Contains(failed, dir) {
+		t.Errorf("row 6: %q", failed)
+	}
+	if m := got[1].Tables[0]; m.Failed != "" || len(m.Sides[0].Reports) != 1 {
+		t.Errorf("row 13: %+v", m)
 	}
 }
