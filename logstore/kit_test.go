@@ -20,7 +20,12 @@ func openPlace(at crash.Place) (pistore.Backend, error) {
 	if at.FS != nil {
 		o.fs = diskFS{at.FS}
 	}
-	s, err := Open(at.Dir, o)
+	return opened(at.Dir, o)
+}
+
+// opened is Open, with no backend beside an error.
+func opened(dir string, o Options) (pistore.Backend, error) {
+	s, err := Open(dir, o)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +63,25 @@ func TestCrashManySessions(t *testing.T) {
 			cfg.Only = append(cfg.Only, id)
 		}
 	}
+	crash.Run(t, cfg)
+}
+
+// TestCrashWithDefaults has every option but the level at what it is if nobody says
+// anything, which is what package bench/stores measures. Nothing is flushed then
+// within a story: it is the log that is cut and that fails.
+func TestCrashWithDefaults(t *testing.T) {
+	t.Parallel()
+	cfg := kit
+	for _, n := range []*int{&cfg.Cuts, &cfg.Faults} {
+		if *n == 0 {
+			*n = 10
+		}
+	}
+	cfg.Open = nil // TestCrashAsMeasured in bench/stores kills it
+	cfg.OpenOn = func(at crash.Place) (pistore.Backend, error) {
+		return opened(at.Dir, Options{Durability: at.Level, ReadOnly: at.Mode == pistore.ReadOnly, boot: at.Boot, fs: diskFS{at.FS}})
+	}
+	cfg.Only = rowsBut("KIL-", "BYT-")
 	crash.Run(t, cfg)
 }
 

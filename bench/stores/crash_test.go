@@ -2,11 +2,14 @@ package stores
 
 import (
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
 	"pistore"
 	"pistore/conformance/crash"
+	"pistore/jsonl"
+	"pistore/logstore"
 )
 
 // measured is the crash kit over the candidates as they are measured: each row
@@ -27,9 +30,9 @@ func openMeasured(at crash.Place) (pistore.Backend, error) {
 
 // TestCrashAsMeasured: no figure is bought with a promise. What a candidate has
 // acknowledged at a level is there after a kill, in the very configuration that
-// the figures of that level are of. (Power cuts and failing calls need a machine
-// of the kit's own making, which is an option too: those rows are in the tests of
-// the backends.)
+// the figures of that level are of. Power cuts and failing calls need a machine
+// of the kit's own making: those rows are in the tests of the backends, over the
+// options that TestMeasuredOptions names.
 func TestCrashAsMeasured(t *testing.T) {
 	for _, name := range []string{JSONL, Logstore} {
 		t.Run(name, func(t *testing.T) {
@@ -43,5 +46,20 @@ func TestCrashAsMeasured(t *testing.T) {
 			}
 			crash.Run(t, cfg)
 		})
+	}
+}
+
+// TestMeasuredOptions: what is measured is what nobody who says nothing but the
+// level gets otherwise. The tests of the backends cut the power and fail the calls
+// of a store with these options (TestCrash of jsonl, TestCrashWithDefaults of
+// logstore). Who measures others has the kit run over those as well.
+func TestMeasuredOptions(t *testing.T) {
+	for _, level := range []pistore.Durability{pistore.Process, pistore.Power} {
+		if got := logstoreOptions(level); !reflect.DeepEqual(got, logstore.Options{Durability: level}) {
+			t.Errorf("logstore: %+v", got)
+		}
+		if got := jsonlOptions(level); !reflect.DeepEqual(got, jsonl.Options{Durability: level}) {
+			t.Errorf("jsonl: %+v", got)
+		}
 	}
 }

@@ -63,17 +63,27 @@ type files struct {
 
 func openJSONL(dir string, level pistore.Durability) files {
 	fs := newCountingFS()
-	return files{jsonl.NewFolder(dir, jsonl.Options{Durability: level, FS: fs}), fs}
+	o := jsonlOptions(level)
+	o.FS = fs
+	return files{jsonl.NewFolder(dir, o), fs}
 }
+
+// jsonlOptions are what is measured, but for the file system, which counts.
+func jsonlOptions(level pistore.Durability) jsonl.Options { return jsonl.Options{Durability: level} }
 
 // Written implements bench.Meter.
 func (f files) Written() bench.Written { return f.fs.written() }
+
+// logstoreOptions are what is measured.
+func logstoreOptions(level pistore.Durability) logstore.Options {
+	return logstore.Options{Durability: level}
+}
 
 // database is a logstore, which counts by itself.
 type database struct{ *logstore.Store }
 
 func openLogstore(dir string, level pistore.Durability) (pistore.Backend, error) {
-	s, err := logstore.Open(dir, logstore.Options{Durability: level})
+	s, err := logstore.Open(dir, logstoreOptions(level))
 	if err != nil {
 		return nil, err
 	}

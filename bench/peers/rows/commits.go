@@ -105,7 +105,8 @@ func levels() Row {
 		return t
 	}
 	return Row{
-		Name: Levels, Question: "Which durability level?", Work: turnWork, Chart: bench.PerSecond,
+		Name: Levels, Question: "Which durability level?",
+		Work: "`Process` survives the death of any process at any instant; `Power` also a power cut, and pays for it with a sync, which sessions that commit at once share in logstore and not in jsonl, where each has a file of its own. Memory survives nothing. " + turnWork, Chart: bench.PerSecond,
 		Tables: []Table{table("1 session", 1), table("64 sessions", 64)},
 		Not:    "Peers: the rows below have them, in pairs. Here the stores took turns, and what differs by less than the spread of a store is no difference.",
 	}
