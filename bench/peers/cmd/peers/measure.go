@@ -171,11 +171,16 @@ func sessionsWithHistory(c bench.Config) int {
 	return 1
 }
 
-// revision is that of the source; empty where there is none.
+// revision is that of the source; empty where there is none. The results that a
+// run has left are no change of it.
 func revision(ctx context.Context) string {
-	said, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=10").Output()
+	said, err := exec.CommandContext(ctx, "git", "rev-parse", "--short=10", "HEAD").Output()
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(said))
+	name := strings.TrimSpace(string(said))
+	if exec.CommandContext(ctx, "git", "diff", "--quiet", "HEAD", "--", ":/*.go", ":/*.mod", ":/*.mjs").Run() != nil {
+		name += " with changes"
+	}
+	return name
 }
