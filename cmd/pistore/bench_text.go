@@ -96,7 +96,7 @@ func printRatios(p *paper, all []benchComparison) {
 		spread := fmt.Sprintf("%s to %s in %s", short(c.Min), short(c.Max), count(int64(len(c.Pairs)), "pair", "pairs"))
 		more := ""
 		if c.Unit == bench.PerEffect {
-			more = ", " + durationOf(math.Abs(c.Difference)) + map[bool]string{false: " more", true: " less"}[c.Difference < 0] + " for each effect"
+			more = ", " + map[bool]string{false: "+", true: "−"}[c.Difference < 0] + durationOf(math.Abs(c.Difference))
 		}
 		p.line(plain("  "+pad(string(c.Unit), 18)), bold(padLeft(short(c.Median), 8)), dim("   "+spread+more))
 	}
