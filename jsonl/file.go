@@ -191,7 +191,7 @@ func (f *File) Locate(ctx context.Context, ids []pistore.ID) (map[pistore.ID]Pla
 	if src == nil {
 		return places, nil
 	}
-	for r, err := range f.linesOf(ctx, src, size, summed) {
+	for r, err := range f.linesOf(ctx, src, newTxReader(src, 0, size, summed), size, summed) {
 		if err != nil {
 			return nil, err
 		}

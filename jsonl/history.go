@@ -20,15 +20,7 @@ import (
 // history: ErrUnsupported.
 func (f *File) History(ctx context.Context, from pistore.Seq) iter.Seq2[pistore.Transaction, error] {
 	return whileOpen(f, func(yield func(pistore.Transaction, error) bool) {
-		src, size, summed := f.snapshot()
-		if src == nil || !summed {
-			if src != nil {
-				_ = src.release() // read only: nothing can be lost
-			}
-			yield(pistore.Transaction{}, fmt.Errorf("jsonl: %w: a file of this format has no history", pistore.ErrUnsupported))
-			return
-		}
-		for r, err := range f.linesOf(ctx, src, size, true) {
+		for r, err := range f.historyLines(ctx, false) {
 			if err != nil {
 				yield(pistore.Transaction{}, err)
 				return
@@ -38,6 +30,37 @@ func (f *File) History(ctx context.Context, from pistore.Seq) iter.Seq2[pistore.
 			}
 		}
 	})
+}
+
+// HistorySeqs yields the seqs of the transactions that History yields, without
+// reading what they wrote. They are valid until the next.
+func (f *File) HistorySeqs(ctx context.Context) iter.Seq2[[]pistore.Seq, error] {
+	return whileOpen(f, func(yield func([]pistore.Seq, error) bool) {
+		for r, err := range f.historyLines(ctx, true) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(r.dec.seqs, nil) {
+				return
+			}
+		}
+	})
+}
+
+func (f *File) historyLines(ctx context.Context, seqsOnly bool) iter.Seq2[*txReader, error] {
+	src, size, summed := f.snapshot()
+	if src == nil || !summed {
+		if src != nil {
+			_ = src.release() // read only: nothing can be lost
+		}
+		return func(yield func(*txReader, error) bool) {
+			yield(nil, fmt.Errorf("jsonl: %w: a file of this format has no history", pistore.ErrUnsupported))
+		}
+	}
+	r := newTxReader(src, 0, size, true)
+	r.dec.seqsOnly = seqsOnly
+	return f.linesOf(ctx, src, r, size, true)
 }
 
 // snapshot returns the file of format 4 as it is now, or as it was opened
@@ -60,11 +83,10 @@ func (f *File) snapshot() (src *source, end int64, summed bool) {
 
 // linesOf reads the sound lines of a snapshot, and releases it. Of a file that was
 // sound a line that is not any more is an error.
-func (f *File) linesOf(ctx context.Context, src *source, size int64, summed bool) iter.Seq2[*txReader, error] {
+func (f *File) linesOf(ctx context.Context, src *source, r *txReader, size int64, summed bool) iter.Seq2[*txReader, error] {
 	return func(yield func(*txReader, error) bool) {
 		defer src.release() // read only: nothing can be lost
 		sound := summed && f.report.Errors == 0
-		r := newTxReader(src, 0, size, summed)
 		for {
 			err := r.next(ctx)
 			switch {

@@ -72,26 +72,36 @@ type view struct {
 	of     *payloads
 	src    *source
 	places []place
+
+	next  int    // in places, behind the last one that was asked for
+	text  []byte // of the payload that was read last
+	ahead []byte // what was read of the file in advance
+	from  int64  // where that stands
+	end   int64  // of the last payload in the file
 }
+
+// Payloads that follow each other within nearBytes are read in advance, so many
+// bytes at once.
+const (
+	readAheadBytes = 256 << 10
+	nearBytes      = 16 << 10
+)
 
 // fill reads the payload of an entry, unless it is there already.
 func (v *view) fill(e *pistore.Entry) error {
 	if e.Payload != "" {
 		return nil
 	}
-	i, ok := slices.BinarySearchFunc(v.places, e.Seq, func(p place, seq pistore.Seq) int { return cmp.Compare(p.seq, seq) })
+	at, ok := v.place(e.Seq)
 	if !ok {
 		panic(fmt.Sprintf("jsonl: the payload of entry %s is nowhere", e.ID))
 	}
-	at := v.places[i]
-	text := make([]byte, at.length+2)
-	text[0], text[len(text)-1] = '{', '}'
-	if err := readFull(v.src, text[1:len(text)-1], at.offset); err != nil {
+	if err := v.read(at); err != nil {
 		return altered(fmt.Errorf("jsonl: %q: payload of entry %s: %w", v.of.path, e.ID, err), v.of.session, v.of.path, at.offset)
 	}
 	// The sum of the line held when it was read first. What is no JSON now was
 	// changed under this handle.
-	payload, err := pistore.CompactJSONBytes(text)
+	payload, err := pistore.CompactJSONBytes(v.text)
 	if err != nil {
 		return &pistore.CorruptError{
 			Backend: backend, Session: v.of.session, Place: fmt.Sprintf("%q, byte %d", v.of.path, at.offset),
@@ -99,6 +109,39 @@ func (v *view) fill(e *pistore.Entry) error {
 		}
 	}
 	e.Payload = payload
+	return nil
+}
+
+// place returns where the payload of the entry with a seq stands.
+func (v *view) place(seq pistore.Seq) (place, bool) {
+	i, ok := v.next, v.next < len(v.places) && v.places[v.next].seq == seq
+	if !ok {
+		i, ok = slices.BinarySearchFunc(v.places, seq, func(p place, seq pistore.Seq) int { return cmp.Compare(p.seq, seq) })
+	}
+	if !ok {
+		return place{}, false
+	}
+	v.next = i + 1
+	return v.places[i], true
+}
+
+// read reads a payload into text.
+func (v *view) read(at place) error {
+	v.text = append(slices.Grow(v.text[:0], int(at.length)+len("{}")), '{')
+	members := v.text[1 : 1+at.length]
+	near := v.end > 0 && v.end <= at.offset && at.offset <= v.end+nearBytes
+	v.end = at.offset + at.length
+	if near && (at.offset < v.from || v.end > v.from+int64(len(v.ahead))) && at.length < readAheadBytes {
+		v.ahead, v.from = slices.Grow(v.ahead[:0], readAheadBytes)[:readAheadBytes], at.offset
+		n, _ := v.src.ReadAt(v.ahead, v.from) // what is missing is read again, and its error told
+		v.ahead = v.ahead[:n]
+	}
+	if v.from <= at.offset && v.end <= v.from+int64(len(v.ahead)) {
+		copy(members, v.ahead[at.offset-v.from:])
+	} else if err := readFull(v.src, members, at.offset); err != nil {
+		return err
+	}
+	v.text = append(v.text[:1+at.length], '}')
 	return nil
 }
 

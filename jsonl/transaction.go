@@ -16,7 +16,9 @@ type decoder struct {
 	// direct says that the line stands in the file as it is read, and that large
 	// payloads are to stay there.
 	direct bool
-	newest pistore.ID // of the entry read last, if it is spelled like that; else empty
+	// seqsOnly leaves out everything but seqs.
+	seqsOnly bool
+	newest   pistore.ID // of the entry read last, if it is spelled like that; else empty
 
 	writes []pistore.Write
 	seqs   []pistore.Seq
@@ -54,6 +56,10 @@ func (d *decoder) write(w *write4) error {
 	seq, err := w.seqOf()
 	if err != nil {
 		return err
+	}
+	if d.seqsOnly {
+		d.seqs = append(d.seqs, seq)
+		return nil
 	}
 	at := pistore.UnixMS(-1)
 	var write pistore.Write

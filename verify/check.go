@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"pistore"
@@ -40,6 +39,8 @@ type checker struct {
 }
 
 func (c *checker) check() error {
+	history := readHistory(c.ctx, c.storage)
+	defer history.stop()
 	c.rows = newRows()
 	if err := c.readRows(); err != nil {
 		return fmt.Errorf("verify: read: %w", err)
@@ -52,7 +53,7 @@ func (c *checker) check() error {
 			return err
 		}
 	}
-	if err := c.countHistory(); err != nil {
+	if err := c.addHistory(history); err != nil {
 		return fmt.Errorf("verify: history: %w", err)
 	}
 	if err := c.askBackend(); err != nil {
@@ -103,36 +104,6 @@ func (c *checker) nextSeq() (pistore.Seq, error) {
 		break
 	}
 	return c.rows.header.NextSeq, nil // no header is a fault that is known
-}
-
-// countHistory counts transactions, and checks that their seqs rise.
-func (c *checker) countHistory() error {
-	h, ok := pistore.Find[pistore.Historian](c.storage)
-	if !ok {
-		return nil
-	}
-	c.report.Checked.Transactions = 0
-	var last pistore.Seq
-	for tx, err := range h.History(c.ctx, 0) {
-		if errors.Is(err, pistore.ErrUnsupported) {
-			c.report.Checked.Transactions = -1 // this session has none
-			return nil
-		}
-		if err != nil {
-			return c.damage(err, "history")
-		}
-		c.report.Checked.Transactions++
-		for _, seq := range tx.Seqs {
-			if seq <= last {
-				c.add(Fault{
-					Invariant: 2, Severity: Error, Place: fmt.Sprintf("transaction at seq %d", tx.FirstSeq),
-					Message: fmt.Sprintf("a write has seq %d after %d", seq, last),
-				})
-			}
-			last = seq
-		}
-	}
-	return nil
 }
 
 // askBackend adds what the backend finds in itself.

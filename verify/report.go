@@ -72,6 +72,11 @@ func (c *collector) add(f Fault) {
 	} else {
 		c.report.Errors++
 	}
+	c.keep(f)
+}
+
+// keep keeps a fault that is counted, if there is room.
+func (c *collector) keep(f Fault) {
 	if len(c.report.Faults) >= maxFaults || c.kept[f.Invariant] >= maxFaultsPerInvariant {
 		return
 	}
@@ -80,6 +85,16 @@ func (c *collector) add(f Fault) {
 	}
 	c.kept[f.Invariant]++
 	c.report.Faults = append(c.report.Faults, f)
+}
+
+// addFrom adds what another one has gathered, with its count of what it did not
+// keep.
+func (c *collector) addFrom(o *collector) {
+	for _, f := range o.report.Faults {
+		c.keep(f)
+	}
+	c.report.Errors += o.report.Errors
+	c.report.Warnings += o.report.Warnings
 }
 
 // row adds an error about an entry or a usage row.
