@@ -172,7 +172,7 @@ func (g *log) rewritten(info pistore.Info, state *memstore.State, p *payloads) (
 		return nil, err
 	}
 	t.keep, t.enc.extras = p != nil, g.extras
-	if err = t.snapshot(info, state, g.extra, p.exported(state.Export(noContext))); err != nil {
+	if err = t.snapshot(info, state, g.extra, p.export(noContext, state)); err != nil {
 		return nil, t.abandon(err)
 	}
 	return t, nil

@@ -2,6 +2,7 @@ package jsonl
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"iter"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"pistore"
 	"pistore/disk"
+	"pistore/memstore"
 )
 
 // source is an open file that several hold; the last one closes it.
@@ -176,33 +178,24 @@ func (p *payloads) filled(rows iter.Seq2[pistore.Entry, error]) iter.Seq2[pistor
 	}
 }
 
-// exported completes the entries of an export.
-func (p *payloads) exported(rows iter.Seq2[pistore.Row, error]) iter.Seq2[pistore.Row, error] {
+// export is the export of a state whose payloads these are.
+func (p *payloads) export(ctx context.Context, state *memstore.State) iter.Seq2[pistore.Row, error] {
 	if p == nil {
-		return rows
+		return state.Export(ctx)
 	}
 	return func(yield func(pistore.Row, error) bool) {
-		var v *view
+		var v *view // taken behind that of the rows, as in filled
 		defer func() {
 			if v != nil {
 				v.src.release() // read only: nothing can be lost
 			}
 		}()
-		for row, err := range rows {
-			if e, ok := row.(pistore.Entry); ok && err == nil {
-				if v == nil {
-					v = p.view()
-				}
-				err = v.fill(&e)
-				row = e
+		fill := func(e *pistore.Entry) error {
+			if v == nil {
+				v = p.view()
 			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(row, nil) {
-				return
-			}
+			return v.fill(e)
 		}
+		state.ExportFilled(ctx, fill)(yield)
 	}
 }

@@ -156,7 +156,7 @@ func (f *File) Stats(ctx context.Context) (pistore.Stats, error) {
 
 // Export yields a header and every row by rising seq.
 func (f *File) Export(ctx context.Context) iter.Seq2[pistore.Row, error] {
-	rows := f.payloads.exported(f.state.Export(ctx))
+	rows := f.payloads.export(ctx, f.state)
 	return whileOpen(f, func(yield func(pistore.Row, error) bool) {
 		for row, err := range rows {
 			if h, ok := row.(pistore.Header); ok {

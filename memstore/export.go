@@ -11,10 +11,19 @@ import (
 
 // Export is the query of [pistore.Storage].
 func (s *State) Export(ctx context.Context) iter.Seq2[pistore.Row, error] {
+	return s.ExportFilled(ctx, func(*pistore.Entry) error { return nil })
+}
+
+// ExportFilled is Export for a backend that keeps payloads elsewhere: fill puts
+// them into entries before they are yielded. Its error ends the export.
+func (s *State) ExportFilled(ctx context.Context, fill func(*pistore.Entry) error) iter.Seq2[pistore.Row, error] {
 	return func(yield func(pistore.Row, error) bool) {
 		header, rows := s.liveRows()
-		for row := pistore.Row(header); row != nil; row = rows.next() {
-			if err := ctx.Err(); err != nil {
+		for row, err := pistore.Row(header), error(nil); row != nil; row, err = rows.next(fill) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
 				yield(nil, err)
 				return
 			}
@@ -49,7 +58,7 @@ func (s *State) liveRows() (pistore.Header, *liveRows) {
 
 // next takes the row with the smallest seq, nil if there is none left. No two
 // rows have the same.
-func (l *liveRows) next() pistore.Row {
+func (l *liveRows) next(fill func(*pistore.Entry) error) (pistore.Row, error) {
 	const none = pistore.MaxSeq + 1
 	entry, usage, register := pistore.Seq(none), pistore.Seq(none), pistore.Seq(none)
 	if l.entriesDone < l.entries.len {
@@ -63,15 +72,17 @@ func (l *liveRows) next() pistore.Row {
 	}
 	switch first := min(entry, usage, register); first {
 	case none:
-		return nil
+		return nil, nil
 	case entry:
 		l.entriesDone++
-		return l.entries.at(l.entriesDone - 1).Entry
+		e := l.entries.at(l.entriesDone - 1).Entry
+		err := fill(&e)
+		return e, err
 	case usage:
 		l.usageDone++
-		return *l.usage.at(l.usageDone - 1)
+		return *l.usage.at(l.usageDone - 1), nil
 	default:
 		l.registersDone++
-		return *l.registers[l.registersDone-1]
+		return *l.registers[l.registersDone-1], nil
 	}
 }

@@ -209,7 +209,7 @@ func (c *checker) readEntry(e pistore.Entry, v *verdict) bool {
 	index := int32(len(r.nodes))
 	n.parent = noParent
 	if e.ParentID != "" {
-		parent, ok := r.byID[e.ParentID]
+		parent, ok := r.find(e.ParentID)
 		if ok = ok && parent >= 0; ok {
 			n.parent = parent
 			r.nodes[parent].inner = r.nodes[parent].inner || !n.repeated

@@ -35,6 +35,7 @@ type rows struct {
 
 	texts map[string]string // one copy of each repeated text
 	forms map[form]*form    // likewise
+	form  *form             // of the newest entry
 }
 
 // node is the structure of an entry. There may be millions, so that it is kept
@@ -102,12 +103,17 @@ func newRows() rows {
 // formOf returns the one copy of a form.
 func (r *rows) formOf(t pistore.EntryType, customType string) *form {
 	f := form{t, customType}
-	if known, ok := r.forms[f]; ok {
-		return known
+	if r.form != nil && *r.form == f {
+		return r.form
 	}
-	f.kind, f.customType = pistore.EntryType(r.intern(string(t))), r.intern(customType)
-	r.forms[f] = &f
-	return &f
+	known, ok := r.forms[f]
+	if !ok {
+		f.kind, f.customType = pistore.EntryType(r.intern(string(t))), r.intern(customType)
+		known = &f
+		r.forms[f] = known
+	}
+	r.form = known
+	return known
 }
 
 // intern returns a copy of a text that many rows have.
@@ -139,6 +145,16 @@ func (r *rows) op(id pistore.ID) *operation {
 		r.ops[id] = o
 	}
 	return o
+}
+
+// find returns what byID holds of an id. Most ask for the newest entry: it is the
+// parent of the next one.
+func (r *rows) find(id pistore.ID) (int32, bool) {
+	if n := len(r.nodes) - 1; n >= 0 && r.nodes[n].id == id && !r.nodes[n].repeated {
+		return int32(n), true
+	}
+	i, ok := r.byID[id]
+	return i, ok
 }
 
 // entry returns the entry with an id, nil if there is none.

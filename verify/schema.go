@@ -88,11 +88,14 @@ func orchestrates(name string) bool {
 func checkContent(t pistore.EntryType, payload pistore.JSON, s *said) error {
 	switch t {
 	case pistore.TypeMessage:
+		if s.common(payload) {
+			return nil
+		}
 		raw, ok := payload.Member("message")
 		if !ok {
 			return errors.New("message is missing")
 		}
-		return checkMessage(raw, s)
+		return parseMessage(raw, s)
 	case pistore.TypeCompaction:
 		return checkCompaction(payload)
 	case pistore.TypeBranchSummary:
@@ -103,7 +106,7 @@ func checkContent(t pistore.EntryType, payload pistore.JSON, s *said) error {
 	}
 }
 
-func checkMessage(raw pistore.JSON, s *said) error {
+func parseMessage(raw pistore.JSON, s *said) error {
 	m, err := session.ParseMessage(raw)
 	if err != nil {
 		return fmt.Errorf("message: %w", err)
@@ -127,12 +130,12 @@ func checkCompaction(payload pistore.JSON) error {
 		return err
 	}
 	for i, raw := range c.RetainedTail {
-		if err := checkMessage(raw, &said{}); err != nil {
+		if err := parseMessage(raw, &said{}); err != nil {
 			return fmt.Errorf("retainedTail[%d]: %w", i, err)
 		}
 	}
 	if c.SystemMessage != "" {
-		if err := checkMessage(c.SystemMessage, &said{}); err != nil {
+		if err := parseMessage(c.SystemMessage, &said{}); err != nil {
 			return fmt.Errorf("systemMessage: %w", err)
 		}
 	}
