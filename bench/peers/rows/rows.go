@@ -86,7 +86,7 @@ const (
 	GiB   Form = "1 GiB" // one round of rows that say so, with 1 GiB of content a side
 )
 
-// In is the row in a form. Its numbers are where its results can be read.
+// In is the row in a form.
 func (r Row) In(f Form) Row {
 	r.Tables = slices.Clone(r.Tables)
 	for i := range r.Tables {
@@ -107,8 +107,11 @@ func inForm(c bench.Config, f Form) bench.Config {
 	case Quick:
 		c.Duration = min(c.Duration, 200*time.Millisecond)
 		c.Turns, c.Sessions, c.Unflushed = min(c.Turns, 500), min(c.Sessions, 64), min(c.Unflushed, 256<<10)
-		if c.Workload == open || c.Workload == openKilled {
+		switch c.Workload {
+		case open, openKilled:
 			c.Ops = 1
+		case "runs", "runs-bare":
+			c.Ops = min(c.Ops, 160)
 		}
 	case GiB:
 		switch c.Workload {

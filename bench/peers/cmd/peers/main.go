@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"pistore/bench/peers"
@@ -63,7 +64,12 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	if q.command == writePage {
-		return q.measureAll(ctx, progress, func(r rows.Result) error { return errors.Join(q.keep(r), q.write()) })
+		err := q.measureAll(ctx, progress, func(r rows.Result) error { return errors.Join(q.keep(r), q.write()) })
+		if errors.Is(err, context.Canceled) {
+			return fmt.Errorf("%w; the rows before are kept, and --continue goes on", err)
+		}
+		_, werr := fmt.Fprintln(out, filepath.Join(q.out, "BENCHMARKS.md"))
+		return errors.Join(err, werr)
 	}
 	var results []rows.Result
 	err = q.measureAll(ctx, progress, func(r rows.Result) error {

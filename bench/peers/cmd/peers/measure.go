@@ -141,6 +141,8 @@ func estimate(s rows.Side) time.Duration {
 		d += time.Duration(w.Ops) * (time.Second + time.Duration(w.Turns)*2*time.Microsecond)
 	case w.Workload == "verify" && s.Work.Duration == 0, w.Workload == "disk":
 		d += 2 * time.Second
+	case w.Workload == "runs" || w.Workload == "runs-bare":
+		d += time.Duration(w.Ops) * 300 * time.Microsecond
 	case w.Duration == 0 && w.Ops > 0:
 		d += time.Duration(w.Ops) * perCommit(s)
 	}
