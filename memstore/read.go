@@ -16,15 +16,23 @@ func (s *State) Entries(ctx context.Context, ids []pistore.ID) ([]pistore.Entry,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var found []pistore.Entry
-	seen := make(map[pistore.ID]bool, len(ids))
+	var few [128]int // on the stack; an id given twice is found by sorting
+	at := few[:0]
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, id := range ids {
-		if i, ok := s.entryIndex(id); ok && !seen[id] {
-			seen[id] = true
-			found = append(found, s.entries.at(i).Entry)
+		if i, ok := s.entryIndex(id); ok {
+			at = append(at, i)
 		}
+	}
+	slices.Sort(at)
+	at = slices.Compact(at)
+	if len(at) == 0 {
+		return nil, nil
+	}
+	found := make([]pistore.Entry, len(at))
+	for n, i := range at {
+		found[n] = s.entries.at(i).Entry
 	}
 	return found, nil
 }
