@@ -1,6 +1,7 @@
 package page
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
 	"slices"
@@ -55,10 +56,15 @@ func Render(results []rows.Result) []File {
 			tables(&b, row, large)
 		}
 	}
-	b.WriteString(bottom)
+	b.WriteString(samework + "\n" + bottom)
 	files = append(files, File{"BENCHMARKS.md", []byte(strings.TrimRight(b.String(), "\n") + "\n")})
 	return files
 }
+
+// samework says where a peer does less or more than our stores.
+//
+//go:embed peers.md
+var samework string
 
 const intro = `# Benchmarks
 
@@ -80,8 +86,8 @@ does other things too only ratios within a round mean something. Times are of on
 operation. "By" divides: "A by B" is how much more A has than B. What a side cannot
 measure is a dash. Memory is that of the process of a side, and allocations are
 those of the Go runtime. The peers do the same work, duplicate ids and validation of
-JSON included, at the same durability; [where that is impossible](bench/peers/README.md#is-it-the-same-work)
-is written beside them. No figure is of a configuration that was not killed:
+JSON included, at the same durability; [where that is impossible](#is-it-the-same-work)
+is written below. No figure is of a configuration that was not killed:
 the crash kit kills the very candidates that are measured here
 (` + "`TestCrashAsMeasured`" + ` in bench/stores).
 
