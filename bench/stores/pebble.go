@@ -69,6 +69,12 @@ func (silent) Fatalf(text string, a ...any) { panic(fmt.Sprintf("stores: pebble:
 // Written implements bench.Meter.
 func (b *barePebble) Written() bench.Written { return b.fs.written() }
 
+// BlocksRead implements bench.BlockReader.
+func (b *barePebble) BlocksRead() int64 {
+	m := b.db.Metrics()
+	return m.BlockCache.Hits + m.BlockCache.Misses
+}
+
 // Close implements pistore.Backend.
 func (b *barePebble) Close() error { return b.db.Close() }
 
