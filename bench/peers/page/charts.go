@@ -205,7 +205,7 @@ func targets(full map[string]rows.Result) []target {
 				if !ok || c.Must == 0 || v.Median <= 0 {
 					continue
 				}
-				one := target{name: row.Name + "  " + shortly(t, c), factor: v.Median / c.Must, stretch: c.Stretch / c.Must, reached: v.Reached}
+				one := target{name: row.Name + ", " + shortly(t, c), factor: v.Median / c.Must, stretch: c.Stretch / c.Must, reached: v.Reached}
 				if c.AtMost {
 					one.factor = 1 / one.factor
 					if c.Stretch != 0 {
@@ -221,11 +221,17 @@ func targets(full map[string]rows.Result) []target {
 
 // shortly says what a check compares, in few words.
 func shortly(t rows.Table, c rows.Check) string {
-	a := t.Sides[c.A].Label
-	if c.B < 0 || c.A == c.B {
-		return a + ", " + wordsOf(c.Unit)
+	text := t.Sides[c.A].Label
+	if t.Name != "" {
+		text = t.Name + ": " + text
 	}
-	return a + " : " + t.Sides[c.B].Label
+	if c.A != c.B && c.B >= 0 {
+		text += " by " + t.Sides[c.B].Label
+	}
+	if c.Unit != bench.PerSecond {
+		text += ", " + wordsOf(c.Unit)
+	}
+	return text
 }
 
 // targetsChart shows how far each target is reached.
@@ -239,7 +245,7 @@ func targetsChart(full map[string]rows.Result) ([]byte, bool) {
 		s.from, s.to = min(s.from, math.Floor(math.Log10(t.factor))), max(s.to, math.Ceil(math.Log10(t.factor)))
 	}
 	s.from, s.to = max(s.from, -3), min(s.to, 3)
-	d := newDrawing(330, 660)
+	d := newDrawing(370, 660)
 	d.caption("How far is each target reached?", "at 1 just so, to the right more; the stroke is the stretch target; the number is the row")
 	bottom := d.height + line*float64(len(all)+1)
 	d.axis(s, bottom, func(v float64) string { return "×" + short(v) })

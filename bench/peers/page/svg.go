@@ -66,7 +66,7 @@ func escaped(s string) string {
 
 // fit shortens a text to what stands in so many units of width.
 func fit(s string, room float64) string {
-	const perRune = 7.2
+	const perRune = 6.9
 	most := int(room / perRune)
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"
