@@ -43,7 +43,7 @@ func classOf(s rows.Side) string {
 // drawn is what was measured of the tables of a row that can be drawn.
 func drawn(row rows.Row, r rows.Result, each func(rows.Table, rows.Measured)) {
 	for _, t := range row.In(r.Form).Tables {
-		if m, ok := r.Of(t); ok && len(m.Sides[0].Reports) > 0 {
+		if m, ok := r.Of(t); ok && m.Rounds() > 0 {
 			each(t, m)
 		}
 	}

@@ -64,7 +64,7 @@ func tables(b *strings.Builder, row rows.Row, r rows.Result) {
 		if m.Failed != "" {
 			fmt.Fprintf(b, "Failed: %s\n\n", cell(m.Failed))
 		}
-		if len(m.Sides[0].Reports) == 0 {
+		if m.Rounds() == 0 {
 			continue
 		}
 		figures(b, t, m)
@@ -77,7 +77,7 @@ func figures(b *strings.Builder, t rows.Table, m rows.Measured) {
 	shown := slices.DeleteFunc(slices.Clone(t.Show), func(u bench.Unit) bool {
 		return !slices.ContainsFunc(m.Sides, func(s rows.Reported) bool { _, ok := bench.Median(s.Reports, u); return ok })
 	})
-	rounds := len(m.Sides[0].Reports)
+	rounds := m.Rounds()
 	head, line := "| "+count(rounds, "round", "rounds"), "|---"
 	for i, u := range shown {
 		head += " | " + wordsOf(u)

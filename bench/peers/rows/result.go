@@ -29,7 +29,8 @@ type Machine struct {
 	Go          string `json:"go"`
 }
 
-// Measured is what was measured of a table. Failed says why it has no more rounds.
+// Measured is what was measured of a table. Failed says which sides have fewer
+// reports than others, and why.
 type Measured struct {
 	Name   string     `json:"name,omitempty"`
 	Sides  []Reported `json:"sides"`
@@ -40,6 +41,15 @@ type Measured struct {
 type Reported struct {
 	Label   string         `json:"label"`
 	Reports []bench.Report `json:"reports"`
+}
+
+// Rounds is how many rounds there were.
+func (m Measured) Rounds() int {
+	most := 0
+	for _, s := range m.Sides {
+		most = max(most, len(s.Reports))
+	}
+	return most
 }
 
 // Of returns what a result has of a table; false if it has not all of its sides.

@@ -59,31 +59,31 @@ func (q request) measureAll(ctx context.Context, progress io.Writer, give func(r
 	return nil
 }
 
-// table runs the sides in turn. An error is that of the context; others are a
-// part of what was measured.
+// table runs the sides in turn. A side that fails has the reports of the rounds
+// before. An error is that of the context; others are a part of what was measured.
 func (q request) table(ctx context.Context, r rows.Row, t rows.Table, c *clock) (rows.Measured, error) {
 	m := rows.Measured{Name: t.Name}
 	for _, s := range t.Sides {
 		m.Sides = append(m.Sides, rows.Reported{Label: s.Label, Reports: []bench.Report{}})
 	}
+	failed := make([]bool, len(t.Sides))
 	for round := range t.Rounds {
-		reports := make([]bench.Report, len(t.Sides))
 		for i, s := range t.Sides {
+			if failed[i] { // what fails once fails again
+				c.left -= estimate(s)
+				continue
+			}
 			c.say("row %s, %sround %d of %d: %s", r.Name, comma(t.Name), round+1, t.Rounds, s.Label)
-			var err error
-			reports[i], err = q.side(ctx, s)
+			report, err := q.side(ctx, s)
+			c.left -= estimate(s)
 			if ctx.Err() != nil {
 				return m, fmt.Errorf("peers: interrupted: %w", ctx.Err())
 			}
-			if err != nil { // a side that fails once fails again, and a round without it compares nothing
-				m.Failed = err.Error()
-				c.say("%s", m.Failed)
-				c.left -= estimateSides(t.Sides)*time.Duration(t.Rounds-round) - estimateSides(t.Sides[:i])
-				return m, nil
+			if err != nil {
+				failed[i], m.Failed = true, strings.TrimPrefix(m.Failed+"; "+err.Error(), "; ")
+				c.say("%s", err)
+				continue
 			}
-			c.left -= estimate(s)
-		}
-		for i, report := range reports {
 			m.Sides[i].Reports = append(m.Sides[i].Reports, report)
 		}
 	}

@@ -167,16 +167,21 @@ func TestCommandLine(t *testing.T) {
 // it are measured.
 func TestFailureIsAResult(t *testing.T) {
 	dir := t.TempDir()
-	q := request{dir: dir, form: rows.Quick, node: t.TempDir(), rows: []string{"6", "13"}}
+	q := request{dir: dir, form: rows.Quick, node: t.TempDir(), rows: []string{"6", "9", "13"}}
 	var got []rows.Result
 	err := q.measureAll(t.Context(), io.Discard, func(r rows.Result) error { got = append(got, r); return nil })
-	if !errors.Is(err, errNotAll) || len(got) != 2 {
+	if !errors.Is(err, errNotAll) || len(got) != 3 {
 		t.Fatalf("%v with %d results", err, len(got))
 	}
-	if failed := got[0].Tables[0].Failed; failed == "" || strings.Contains(failed, dir) {
-		t.Errorf("row 6: %q", failed)
+	m := got[0].Tables[0] // of which jsonl needs a program that was not built, and the other side Node
+	if m.Failed == "" || strings.Contains(m.Failed, dir) || m.Rounds() != 0 {
+		t.Errorf("row 6: %+v", m)
 	}
-	if m := got[1].Tables[0]; m.Failed != "" || len(m.Sides[0].Reports) != 1 {
+	m = got[1].Tables[0] // which has all sides but Node's
+	if row, _ := rows.Find("9"); m.Failed == "" || len(m.Sides[0].Reports) != 1 || len(m.Sides[3].Reports) != 0 || m.Sides[3].Label != row.Tables[0].Sides[3].Label {
+		t.Errorf("row 9: %+v", m)
+	}
+	if m = got[2].Tables[0]; m.Failed != "" || len(m.Sides[0].Reports) != 1 {
 		t.Errorf("row 13: %+v", m)
 	}
 }
