@@ -35,6 +35,7 @@ func TestLinks(t *testing.T) {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
 	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`) // of a heading in its anchor
 	for _, page := range append(append(pages, deeper...), "README.md", "BENCHMARKS.md") {
 		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(read(t, page), -1) {
 			file, anchor, _ := strings.Cut(link[1], "#")
@@ -52,7 +53,7 @@ func TestLinks(t *testing.T) {
 			found := anchor == ""
 			if !found {
 				for _, h := range heading.FindAllStringSubmatch(read(t, path), -1) {
-					found = found || strings.ReplaceAll(strings.ToLower(h[1]), " ", "-") == anchor
+					found = found || strings.ReplaceAll(strings.ToLower(dropped.ReplaceAllString(h[1], "")), " ", "-") == anchor
 				}
 			}
 			if !found {
