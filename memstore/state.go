@@ -28,6 +28,7 @@ type State struct {
 	usage   list[pistore.UsageRow]
 	// byID holds i for entry i and ^i for usage row i.
 	byID     map[pistore.ID]int
+	highest  pistore.ID // in byID; ids rise as a rule, being UUIDv7
 	spaces   map[string]space
 	last     pistore.Seq // of the newest write
 	next     pistore.Seq // above last
@@ -164,11 +165,15 @@ func (s *State) claim(id pistore.ID, index int) {
 	if s.byID[id] = index; len(s.byID) == before {
 		panic(fmt.Sprintf("memstore: id %s twice", id))
 	}
+	s.highest = max(s.highest, id)
 }
 
-// find looks an id up in byID. Most ask for the newest entry: it is the parent of
-// the next one. The caller holds mu.
+// find looks an id up in byID. Most ask for a new one, or for the newest entry,
+// which is the parent of the next one. The caller holds mu.
 func (s *State) find(id pistore.ID) (int, bool) {
+	if id > s.highest {
+		return 0, false
+	}
 	if n := s.entries.len - 1; n >= 0 && s.entries.at(n).ID == id {
 		return n, true
 	}
