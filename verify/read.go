@@ -183,7 +183,7 @@ func (c *checker) checkSeq(row pistore.Row, seq pistore.Seq) {
 
 // claim reports whether the id of a row is free, and adds a fault if it is not.
 func (c *checker) claim(id pistore.ID, seq pistore.Seq) bool {
-	i, used := c.rows.byID[id]
+	i, used := c.rows.find(id)
 	switch {
 	case !used:
 		return true
@@ -218,7 +218,7 @@ func (c *checker) readEntry(e pistore.Entry, v *verdict) bool {
 		}
 	}
 	if !n.repeated {
-		r.byID[n.id] = index
+		r.put(n.id, index)
 	}
 	r.nodes = append(r.nodes, n)
 	return !n.repeated
@@ -234,7 +234,7 @@ func (c *checker) readUsage(u pistore.UsageRow, v *verdict) bool {
 		r.sumUnknown = true
 	}
 	if free {
-		r.byID[u.ID] = ^int32(len(r.usage))
+		r.put(u.ID, ^int32(len(r.usage)))
 	}
 	r.usage = append(r.usage, usageRow{u.ID, u.Seq})
 	return free

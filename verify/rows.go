@@ -21,9 +21,10 @@ type rows struct {
 	usage []usageRow // in the order of the export
 	// byID holds i where entry i was the first with an id, ^i where usage row i
 	// was.
-	byID map[pistore.ID]int32
-	lost map[int32]pistore.ID // parents that do not stand before their entry
-	sum  ledger.Sum
+	byID    map[pistore.ID]int32
+	highest pistore.ID           // in byID; ids rise as a rule, being UUIDv7
+	lost    map[int32]pistore.ID // parents that do not stand before their entry
+	sum     ledger.Sum
 	// sumUnknown: a row has no usage that could be added.
 	sumUnknown bool
 	stats      pistore.Stats // of the rows; Usage is in sum until the end
@@ -147,9 +148,18 @@ func (r *rows) op(id pistore.ID) *operation {
 	return o
 }
 
-// find returns what byID holds of an id. Most ask for the newest entry: it is the
-// parent of the next one.
+// put says in byID where an id is.
+func (r *rows) put(id pistore.ID, i int32) {
+	r.byID[id] = i
+	r.highest = max(r.highest, id)
+}
+
+// find returns what byID holds of an id. Most ask for a new one, or for the newest
+// entry, which is the parent of the next one.
 func (r *rows) find(id pistore.ID) (int32, bool) {
+	if id > r.highest {
+		return 0, false
+	}
 	if n := len(r.nodes) - 1; n >= 0 && r.nodes[n].id == id && !r.nodes[n].repeated {
 		return int32(n), true
 	}
