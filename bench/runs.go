@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"pistore"
@@ -170,6 +171,17 @@ func runs(ctx context.Context, r *run) error {
 	})
 }
 
+// prepareAll prepares workers at once, so that they share syncs.
+func prepareAll(workers []*worker) error {
+	failed := make([]error, len(workers))
+	var work sync.WaitGroup
+	for i, w := range workers {
+		work.Go(func() { failed[i] = w.prepare() })
+	}
+	work.Wait()
+	return first(failed)
+}
+
 // sideBySide has workers share a store, each with sessions of its own, and
 // reports. add makes one worker, and what ends its work; written tells how many
 // commits there were in the end, and how many bytes in them.
@@ -187,10 +199,11 @@ func (r *run) sideBySide(ctx context.Context, add func(create func() (pistore.St
 	for range r.Sessions {
 		w, end := add(create)
 		defer func() { err = errors.Join(err, end()) }()
-		if err := w.prepare(); err != nil { // the first sessions are there before the clock starts
-			return err
-		}
 		workers = append(workers, w)
+	}
+	r.Progress.enter("creating sessions") // the first ones are there before the clock starts
+	if err := prepareAll(workers); err != nil {
+		return err
 	}
 	r.Progress.enter("running")
 	used := newGauge(store)
