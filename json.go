@@ -71,34 +71,36 @@ func CompactJSONBytes(text []byte) (JSON, error) {
 // QuoteJSON encodes a Go string in the way of JSON.stringify, hence without the
 // HTML escapes of encoding/json. Each byte of invalid UTF-8 becomes U+FFFD.
 func QuoteJSON(s string) JSON {
+	if plainEnd([]byte(s), 0) == len(s) && utf8.ValidString(s) {
+		return JSON(`"` + s + `"`)
+	}
+	return JSON(AppendQuoteJSON(make([]byte, 0, len(s)+len(s)/16+2), s))
+}
+
+// AppendQuoteJSON appends what [QuoteJSON] returns.
+func AppendQuoteJSON(out []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))
 	}
 	const hex = "0123456789abcdef"
-	var out strings.Builder
-	out.Grow(len(s) + len(s)/16 + 2)
-	out.WriteByte('"')
+	out = append(out, '"')
 	for {
 		n := plainEnd([]byte(s), 0)
-		out.WriteString(s[:n])
+		out = append(out, s[:n]...)
 		if n == len(s) {
-			break
+			return append(out, '"')
 		}
-		out.WriteByte('\\')
+		out = append(out, '\\')
 		switch c := s[n]; {
 		case c == '"', c == '\\':
-			out.WriteByte(c)
+			out = append(out, c)
 		case c >= '\b' && c <= '\r' && c != '\v':
-			out.WriteByte("btn fr"[c-'\b'])
+			out = append(out, "btn fr"[c-'\b'])
 		default:
-			out.WriteString("u00")
-			out.WriteByte(hex[c>>4])
-			out.WriteByte(hex[c&15])
+			out = append(out, 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
 		s = s[n+1:]
 	}
-	out.WriteByte('"')
-	return JSON(out.String())
 }
 
 // IsObject reports whether j is an object.

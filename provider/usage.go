@@ -27,11 +27,12 @@ type Price struct {
 // JSON returns usage and cost in the form of the ledger. The cost, in US
 // dollars, is exact.
 func (u Usage) JSON(p Price) pistore.JSON {
-	var b strings.Builder
+	b := make([]byte, 0, 256)
 	member := func(name string, n int64) {
-		b.WriteString(`"` + name + `":` + strconv.FormatInt(n, 10) + ",")
+		b = append(append(append(b, '"'), name...), '"', ':')
+		b = append(strconv.AppendInt(b, n, 10), ',')
 	}
-	b.WriteByte('{')
+	b = append(b, '{')
 	member("input", u.Input)
 	member("output", u.Output)
 	member("cacheRead", u.CacheRead)
@@ -40,20 +41,26 @@ func (u Usage) JSON(p Price) pistore.JSON {
 		member("reasoning", u.Reasoning)
 	}
 	member("totalTokens", u.Input+u.Output+u.CacheRead+u.CacheWrite)
-	in, out := cost(u.Input, p.Input), cost(u.Output, p.Output)
-	read, write := cost(u.CacheRead, p.CacheRead), cost(u.CacheWrite, p.CacheWrite)
-	total := new(big.Int)
-	for _, c := range []*big.Int{in, out, read, write} {
-		total.Add(total, c)
+	b = append(b, `"cost":{`...)
+	var total big.Int
+	for _, part := range [...]struct {
+		name          string
+		tokens, price int64
+	}{
+		{"input", u.Input, p.Input}, {"output", u.Output, p.Output},
+		{"cacheRead", u.CacheRead, p.CacheRead}, {"cacheWrite", u.CacheWrite, p.CacheWrite},
+	} {
+		b = append(append(append(b, '"'), part.name...), '"', ':')
+		if part.tokens == 0 || part.price == 0 {
+			b = append(b, '0', ',')
+			continue
+		}
+		cost := new(big.Int).Mul(big.NewInt(part.tokens), big.NewInt(part.price)) // in 1e-12 US dollars
+		total.Add(&total, cost)
+		b = append(append(b, dollars(cost)...), ',')
 	}
-	b.WriteString(`"cost":{"input":` + dollars(in) + `,"output":` + dollars(out) +
-		`,"cacheRead":` + dollars(read) + `,"cacheWrite":` + dollars(write) + `,"total":` + dollars(total) + `}}`)
-	return pistore.JSON(b.String())
-}
-
-// cost is in 1e-12 US dollars.
-func cost(tokens, price int64) *big.Int {
-	return new(big.Int).Mul(big.NewInt(tokens), big.NewInt(price))
+	b = append(append(append(b, `"total":`...), dollars(&total)...), '}', '}')
+	return pistore.JSON(b)
 }
 
 // dollars writes 1e-12 dollars as dollars: no exponent, no trailing zeros.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"pistore"
 )
@@ -15,9 +16,11 @@ import (
 // each rule holds in both directions.
 type fields struct {
 	path *step
-	// out is where members are written to; nil when reading.
-	out *strings.Builder
-	any bool // a member was written
+	// out is what members are appended to; nil when reading.
+	out *[]byte
+	// steps has room for those of a value that is written; nil when reading.
+	steps *[]step
+	any   bool // a member was written
 
 	in      []member // what is left to read
 	lenient bool     // members that no visit asked for are ignored
@@ -61,17 +64,36 @@ func (e *faultError) Is(target error) bool { return target == pistore.ErrInvalid
 // encode writes the object that visit describes. It panics where decode would
 // refuse: what cannot be read back is not written.
 func encode(namespace string, visit func(*fields)) pistore.JSON {
-	var out strings.Builder
-	var fault error
-	f := &fields{path: &step{name: namespace}, out: &out, fault: &fault}
-	out.WriteByte('{')
-	visit(f)
-	out.WriteByte('}')
-	if fault != nil {
-		panic("registers: " + fault.Error())
+	e := encodings.Get().(*encoding)
+	e.out, e.steps, e.fault = append(e.out[:0], '{'), e.steps[:0], nil
+	e.fields = fields{out: &e.out, steps: &e.steps, fault: &e.fault}
+	e.fields.path = e.fields.at(namespace)
+	visit(&e.fields)
+	if e.fault != nil {
+		panic("registers: " + e.fault.Error())
 	}
-	return pistore.JSON(out.String())
+	text := pistore.JSON(append(e.out, '}'))
+	if cap(e.out) <= maxKeptBytes {
+		encodings.Put(e)
+	}
+	return text
 }
+
+// encoding is what it takes to write a value. It is kept for the next one: only
+// the text leaves it.
+type encoding struct {
+	fields fields
+	out    []byte
+	steps  []step
+	fault  error
+}
+
+const (
+	maxKeptBytes = 16 << 10 // only a preparation is larger
+	maxKeptSteps = 64
+)
+
+var encodings = sync.Pool{New: func() any { return &encoding{steps: make([]step, 0, maxKeptSteps)} }}
 
 // decode reads the object that visit describes.
 func decode(namespace string, value pistore.JSON, lenient bool, visit func(*fields)) error {
@@ -101,7 +123,15 @@ func (f *fields) fail(at *step, format string, args ...any) {
 	}
 }
 
-func (f *fields) at(name string) *step { return &step{up: f.path, name: name} }
+func (f *fields) at(name string) *step { return f.step(step{up: f.path, name: name}) }
+
+func (f *fields) step(s step) *step {
+	if f.steps == nil || len(*f.steps) == cap(*f.steps) {
+		return &s
+	}
+	*f.steps = append(*f.steps, s)
+	return &(*f.steps)[len(*f.steps)-1]
+}
 
 // enter reads value as an object, whose members visit takes one by one.
 func (f *fields) enter(value pistore.JSON, visit func(*fields)) {
@@ -133,15 +163,27 @@ func (f *fields) child(path *step) *fields {
 
 // put writes a member: its name and its value, or the start of it.
 func (f *fields) put(name string, value pistore.JSON) {
+	f.name(name)
+	f.write(string(value))
+}
+
+// putText is put for a string.
+func (f *fields) putText(name, s string) {
+	f.name(name)
+	*f.out = pistore.AppendQuoteJSON(*f.out, s)
+}
+
+func (f *fields) name(name string) {
 	if f.any {
-		f.out.WriteByte(',')
+		f.write(",")
 	}
 	f.any = true
-	f.out.WriteByte('"')
-	f.out.WriteString(name)
-	f.out.WriteString(`":`)
-	f.out.WriteString(string(value))
+	f.write(`"`)
+	f.write(name)
+	f.write(`":`)
 }
+
+func (f *fields) write(text string) { *f.out = append(*f.out, text...) }
 
 // take removes a member from what is left to read.
 func (f *fields) take(name string) (pistore.JSON, bool) {
@@ -175,7 +217,7 @@ func (f *fields) need(name string) (pistore.JSON, bool) {
 // text visits a required string.
 func (f *fields) text(name string, p *string) {
 	if f.out != nil {
-		f.put(name, pistore.QuoteJSON(*p))
+		f.putText(name, *p)
 		return
 	}
 	if v, ok := f.need(name); ok {
@@ -206,13 +248,15 @@ func (f *fields) texts(name string, p *[]string) {
 
 // id visits a required id.
 func (f *fields) id(name string, p *pistore.ID) {
-	at := f.at(name)
 	if f.out != nil {
-		f.put(name, f.writeID(at, *p))
+		if err := p.Check(); err != nil {
+			f.fail(f.at(name), "%v", err)
+		}
+		f.putText(name, string(*p))
 		return
 	}
 	if v, ok := f.need(name); ok {
-		*p = f.readID(at, v)
+		*p = f.readID(f.at(name), v)
 	}
 }
 
@@ -251,6 +295,9 @@ func (f *fields) nullID(name string, p *pistore.ID) {
 func (f *fields) ids(name string, p *[]pistore.ID) {
 	each(f, name, p, func(at *step, v pistore.JSON, id *pistore.ID) { *id = f.readID(at, v) },
 		func(at *step, id *pistore.ID) pistore.JSON { return f.writeID(at, *id) })
+	if len(*p) < 2 {
+		return
+	}
 	seen := make(map[pistore.ID]bool, len(*p))
 	for i, id := range *p {
 		if seen[id] {
@@ -333,16 +380,24 @@ func (f *fields) checkObject(at *step, v pistore.JSON) pistore.JSON {
 
 // inner visits a required object of a shape of its own.
 func (f *fields) inner(name string, visit func(*fields)) {
-	at := f.at(name)
 	if f.out == nil {
 		if v, ok := f.need(name); ok {
-			f.child(at).enter(v, visit)
+			f.child(f.at(name)).enter(v, visit)
 		}
 		return
 	}
-	f.put(name, "{")
-	visit(f.child(at))
-	f.out.WriteByte('}')
+	f.name(name)
+	f.braces(f.at(name), visit)
+}
+
+// braces writes an object of its own.
+func (f *fields) braces(at *step, visit func(*fields)) {
+	path, any := f.path, f.any
+	f.path, f.any = at, false
+	f.write("{")
+	visit(f)
+	f.write("}")
+	f.path, f.any = path, any
 }
 
 // optional visits an object that is left out when *p is nil.
@@ -361,9 +416,8 @@ func list[T any](f *fields, name string, p *[]T, visit func(*fields, *T)) {
 	each(f, name, p,
 		func(at *step, v pistore.JSON, t *T) { f.child(at).enter(v, func(f *fields) { visit(f, t) }) },
 		func(at *step, t *T) pistore.JSON {
-			f.out.WriteByte('{')
-			visit(f.child(at), t)
-			return "}"
+			f.braces(at, func(f *fields) { visit(f, t) })
+			return ""
 		})
 }
 
@@ -374,11 +428,11 @@ func each[T any](f *fields, name string, p *[]T, read func(*step, pistore.JSON, 
 		f.put(name, "[")
 		for i := range *p {
 			if i > 0 {
-				f.out.WriteByte(',')
+				f.write(",")
 			}
-			f.out.WriteString(string(write(&step{up: at, index: i}, &(*p)[i])))
+			f.write(string(write(f.step(step{up: at, index: i}), &(*p)[i])))
 		}
-		f.out.WriteByte(']')
+		f.write("]")
 		return
 	}
 	v, ok := f.need(name)
@@ -415,7 +469,8 @@ func integer[T ~int64](f *fields, name string, p *T, least T) {
 		f.fail(f.at(name), "is %d, out of range", *p)
 	}
 	if f.out != nil {
-		f.put(name, pistore.JSON(strconv.FormatInt(int64(*p), 10)))
+		f.name(name)
+		*f.out = strconv.AppendInt(*f.out, int64(*p), 10)
 	}
 }
 

@@ -36,13 +36,23 @@ func (er *eraser) learn(e pistore.Entry) pistore.JSON {
 		if raw != erased && raw.IsObject() {
 			er.messages[raw] = erased
 		}
-		return object().put("message", erased).optional("terminate", member(e.Payload, "terminate")).end()
+		return object(func(w *writer) {
+			w.put("message", erased)
+			w.keep(e.Payload, "terminate")
+		})
 	case pistore.TypeCompaction:
 		er.learnSummary(RoleCompactionSummary, e.Payload)
-		return only(e.Payload, "tokensBefore", "usage", "fromHook").text("summary", erasedText).put("retainedTail", "[]").end()
+		return object(func(w *writer) {
+			w.keep(e.Payload, "tokensBefore", "usage", "fromHook")
+			w.text("summary", erasedText)
+			w.put("retainedTail", "[]")
+		})
 	case pistore.TypeBranchSummary:
 		er.learnSummary(RoleBranchSummary, e.Payload)
-		return only(e.Payload, "fromId", "usage", "fromHook").text("summary", erasedText).end()
+		return object(func(w *writer) {
+			w.keep(e.Payload, "fromId", "usage", "fromHook")
+			w.text("summary", erasedText)
+		})
 	default:
 		return "{}"
 	}
@@ -57,16 +67,14 @@ func (er *eraser) learnSummary(role Role, payload pistore.JSON) {
 		return
 	}
 	er.summaries[summary] = true
-	o, shown := object().text("role", string(role)), object().text("role", string(role))
-	o.put("summary", text)
-	shown.text("summary", erasedText)
-	for _, name := range []string{"tokensBefore", "fromId"} {
-		if v, ok := payload.Member(name); ok {
-			o.put(name, v)
-			shown.put(name, v)
-		}
+	with := func(summary pistore.JSON) pistore.JSON {
+		return object(func(w *writer) {
+			w.text("role", string(role))
+			w.put("summary", summary)
+			w.keep(payload, "tokensBefore", "fromId")
+		})
 	}
-	er.messages[o.end()] = shown.end()
+	er.messages[with(text)] = with(pistore.QuoteJSON(erasedText))
 }
 
 func member(obj pistore.JSON, name string) pistore.JSON {
@@ -74,54 +82,55 @@ func member(obj pistore.JSON, name string) pistore.JSON {
 	return v
 }
 
-// only starts an object with the members of another that are named, as they
-// stand.
-func only(obj pistore.JSON, names ...string) *writer {
-	o := object()
-	for _, name := range names {
-		if v, ok := obj.Member(name); ok {
-			o.put(name, v)
-		}
-	}
-	return o
-}
-
 // erasedMessage returns a message without its content.
 func erasedMessage(raw pistore.JSON) pistore.JSON {
-	text := array(TextContent(erasedText), encodeBlock)
 	value, _ := raw.Member("role")
 	role, _ := value.Text()
-	switch o := only(raw, "role", "timestamp"); Role(role) {
-	case RoleUser:
-		return o.put("content", text).end()
-	case RoleSystem:
-		return only(raw, "role", "timestamp", "toolsAdded", "toolsRemoved").put("content", text).end()
-	case RoleAssistant:
-		kept := only(raw, "role", "timestamp", "api", "provider", "model", "responseModel", "thinkingLevel", "usage", "stopReason")
-		return kept.put("content", erasedAnswer(raw)).end()
-	case RoleToolResult:
-		return only(raw, "role", "timestamp", "toolCallId", "toolName", "isError", "usage").put("content", text).end()
-	case RoleCustom:
-		return only(raw, "role", "timestamp", "customType", "display").put("content", text).end()
-	case RoleBashExecution:
-		kept := only(raw, "role", "timestamp", "exitCode", "cancelled", "truncated", "excludeFromContext")
-		return kept.text("command", erasedText).text("output", "").end()
-	default:
-		return o.end()
-	}
+	return object(func(w *writer) {
+		w.keep(raw, "role", "timestamp")
+		switch Role(role) {
+		case RoleUser:
+			w.content(TextContent(erasedText))
+		case RoleSystem:
+			w.keep(raw, "toolsAdded", "toolsRemoved")
+			w.content(TextContent(erasedText))
+		case RoleAssistant:
+			w.keep(raw, "api", "provider", "model", "responseModel", "thinkingLevel", "usage", "stopReason")
+			w.name("content")
+			w.erasedAnswer(raw)
+		case RoleToolResult:
+			w.keep(raw, "toolCallId", "toolName", "isError", "usage")
+			w.content(TextContent(erasedText))
+		case RoleCustom:
+			w.keep(raw, "customType", "display")
+			w.content(TextContent(erasedText))
+		case RoleBashExecution:
+			w.keep(raw, "exitCode", "cancelled", "truncated", "excludeFromContext")
+			w.text("command", erasedText)
+			w.text("output", "")
+		}
+	})
 }
 
-// erasedAnswer returns content that makes the same calls, without arguments, so
+// erasedAnswer writes content that makes the same calls, without arguments, so
 // that their results keep their place.
-func erasedAnswer(raw pistore.JSON) pistore.JSON {
-	blocks := []pistore.JSON{encodeBlock(Text{erasedText})}
-	content, _ := raw.Member("content")
-	for block := range content.Elements() {
-		if kind, _ := block.Member("type"); kind == `"toolCall"` {
-			blocks = append(blocks, only(block, "type", "id", "name").put("arguments", "{}").end())
+func (w *writer) erasedAnswer(raw pistore.JSON) {
+	calls := []pistore.JSON{""} // the first is the text
+	for block := range member(raw, "content").Elements() {
+		if member(block, "type") == `"toolCall"` {
+			calls = append(calls, block)
 		}
 	}
-	return array(blocks, func(j pistore.JSON) pistore.JSON { return j })
+	w.items(len(calls), func(i int) {
+		if i == 0 {
+			w.block(Text{erasedText})
+			return
+		}
+		w.open()
+		w.keep(calls[i], "type", "id", "name")
+		w.put("arguments", "{}")
+		w.close()
+	})
 }
 
 // scrub replaces, within a value, what was learned.
@@ -201,5 +210,8 @@ func (er *eraser) edit(e pistore.Entry) pistore.JSON {
 		return e.Payload
 	}
 	er.copies++
-	return CustomPayload(object().put("targetId", target).put("replacement", "null").end())
+	return CustomPayload(object(func(w *writer) {
+		w.put("targetId", target)
+		w.put("replacement", "null")
+	}))
 }

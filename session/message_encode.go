@@ -1,9 +1,10 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
+	"sync"
 
 	"pistore"
 )
@@ -19,175 +20,258 @@ const ZeroUsage pistore.JSON = `{"input":0,"output":0,"cacheRead":0,"cacheWrite"
 // does not parse gives a text that does not parse either, so that no commit
 // admits it.
 func EncodeMessage(m Message) pistore.JSON {
+	return encoded(func(w *writer) { w.message(m) })
+}
+
+func (w *writer) message(m Message) {
+	if u, ok := m.(*UnknownMessage); ok {
+		w.json(u.Raw)
+		return
+	}
+	w.open()
+	w.text("role", string(m.Role()))
 	switch m := m.(type) {
 	case *UserMessage:
-		o := message(m).put("content", speech(m.Content))
-		return o.instant("timestamp", m.Timestamp).end()
+		w.speech(m.Content)
+		w.instant("timestamp", m.Timestamp)
 	case *AssistantMessage:
-		return encodeAssistant(m)
+		w.assistant(m)
 	case *ToolResultMessage:
-		o := message(m).text("toolCallId", m.ToolCallID).text("toolName", m.ToolName).put("content", blocks(m.Content))
-		o.optional("details", m.Details).optional("usage", m.Usage).flag("isError", m.IsError)
-		return o.instant("timestamp", m.Timestamp).end()
+		w.text("toolCallId", m.ToolCallID)
+		w.text("toolName", m.ToolName)
+		w.content(m.Content)
+		w.optional("details", m.Details)
+		w.optional("usage", m.Usage)
+		w.flag("isError", m.IsError)
+		w.instant("timestamp", m.Timestamp)
 	case *SystemMessage:
-		o := message(m).put("content", speech(m.Content)).optional("sections", m.Sections)
-		o.optional("toolsAdded", m.ToolsAdded).optional("toolsRemoved", m.ToolsRemoved)
-		return o.instant("timestamp", m.Timestamp).end()
+		w.speech(m.Content)
+		w.optional("sections", m.Sections)
+		w.optional("toolsAdded", m.ToolsAdded)
+		w.optional("toolsRemoved", m.ToolsRemoved)
+		w.instant("timestamp", m.Timestamp)
 	case *CustomMessage:
-		o := message(m).text("customType", m.CustomType).put("content", speech(m.Content)).flag("display", m.Display)
-		return o.optional("details", m.Details).instant("timestamp", m.Timestamp).end()
+		w.text("customType", m.CustomType)
+		w.speech(m.Content)
+		w.flag("display", m.Display)
+		w.optional("details", m.Details)
+		w.instant("timestamp", m.Timestamp)
 	case *BashMessage:
-		o := message(m).text("command", m.Command).text("output", m.Output)
-		if m.ExitCode != nil {
-			o.put("exitCode", pistore.JSON(strconv.FormatInt(*m.ExitCode, 10)))
-		}
-		o.flag("cancelled", m.Cancelled).flag("truncated", m.Truncated).optFlag("excludeFromContext", m.ExcludeFromContext)
-		return o.instant("timestamp", m.Timestamp).end()
+		w.bash(m)
 	case *SummaryMessage:
-		o := message(m).text("summary", m.Summary).optional("tokensBefore", m.TokensBefore)
-		return o.optText("fromId", m.FromID).end()
-	case *UnknownMessage:
-		return checked(m.Raw)
+		w.text("summary", m.Summary)
+		w.optional("tokensBefore", m.TokensBefore)
+		w.optText("fromId", m.FromID)
 	default:
 		panic(fmt.Sprintf("session: unknown kind of message %T", m))
 	}
+	w.close()
 }
 
-func encodeAssistant(m *AssistantMessage) pistore.JSON {
-	usage := m.Usage
-	if usage == "" {
-		usage = ZeroUsage
-	}
-	o := message(m).put("content", blocks(m.Content))
-	o.text("api", m.API).text("provider", m.Provider).text("model", m.Model)
-	o.optText("responseModel", m.ResponseModel).optText("responseId", m.ResponseID).optText("thinkingLevel", m.ThinkingLevel)
-	o.put("usage", checked(usage)).text("stopReason", string(m.StopReason)).optText("errorMessage", m.ErrorMessage)
+func (w *writer) assistant(m *AssistantMessage) {
+	w.content(m.Content)
+	w.text("api", m.API)
+	w.text("provider", m.Provider)
+	w.text("model", m.Model)
+	w.optText("responseModel", m.ResponseModel)
+	w.optText("responseId", m.ResponseID)
+	w.optText("thinkingLevel", m.ThinkingLevel)
+	w.optional("usage", cmp.Or(m.Usage, ZeroUsage))
+	w.text("stopReason", string(m.StopReason))
+	w.optText("errorMessage", m.ErrorMessage)
 	if d := m.Deferred; d != nil {
-		h := object().text("provider", d.Provider).text("modelId", d.ModelID).text("api", d.API).text("id", d.ID)
+		w.name("deferred")
+		w.open()
+		w.text("provider", d.Provider)
+		w.text("modelId", d.ModelID)
+		w.text("api", d.API)
+		w.text("id", d.ID)
 		if d.ExpiresAt != 0 {
-			h.instant("expiresAt", d.ExpiresAt)
+			w.instant("expiresAt", d.ExpiresAt)
 		}
 		if d.PollAfterMS != 0 {
-			h.put("pollAfterMs", pistore.JSON(strconv.FormatInt(d.PollAfterMS, 10)))
+			w.number("pollAfterMs", d.PollAfterMS)
 		}
-		o.put("deferred", h.optional("data", d.Data).end())
+		w.optional("data", d.Data)
+		w.close()
 	}
-	return o.instant("timestamp", m.Timestamp).end()
+	w.instant("timestamp", m.Timestamp)
 }
 
-// speech encodes content that may be a string.
-func speech(content []Block) pistore.JSON {
+func (w *writer) bash(m *BashMessage) {
+	w.text("command", m.Command)
+	w.text("output", m.Output)
+	if m.ExitCode != nil {
+		w.number("exitCode", *m.ExitCode)
+	}
+	w.flag("cancelled", m.Cancelled)
+	w.flag("truncated", m.Truncated)
+	w.optFlag("excludeFromContext", m.ExcludeFromContext)
+	w.instant("timestamp", m.Timestamp)
+}
+
+// speech writes content that may be a string.
+func (w *writer) speech(content []Block) {
 	if len(content) == 1 {
 		if t, ok := content[0].(Text); ok {
-			return pistore.QuoteJSON(t.Text)
+			w.text("content", t.Text)
+			return
 		}
 	}
-	return blocks(content)
+	w.content(content)
 }
 
-func blocks(content []Block) pistore.JSON { return array(content, encodeBlock) }
+func (w *writer) content(content []Block) {
+	w.list("content", len(content), func(i int) { w.block(content[i]) })
+}
 
-func array[T any](items []T, encode func(T) pistore.JSON) pistore.JSON {
-	var out strings.Builder
-	out.WriteByte('[')
-	for i, item := range items {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		out.WriteString(string(encode(item)))
+func (w *writer) block(b Block) {
+	if u, ok := b.(UnknownBlock); ok {
+		w.json(u.Raw)
+		return
 	}
-	out.WriteByte(']')
-	return pistore.JSON(out.String())
-}
-
-func encodeBlock(b Block) pistore.JSON {
+	w.open()
 	switch b := b.(type) {
 	case Text:
-		return object().text("type", "text").text("text", b.Text).end()
+		w.text("type", "text")
+		w.text("text", b.Text)
 	case Image:
-		return object().text("type", "image").text("data", b.Data).text("mimeType", b.MIMEType).end()
+		w.text("type", "image")
+		w.text("data", b.Data)
+		w.text("mimeType", b.MIMEType)
 	case Thinking:
-		o := object().text("type", "thinking").text("thinking", b.Thinking)
-		return o.optText("thinkingSignature", b.Signature).optFlag("redacted", b.Redacted).end()
+		w.text("type", "thinking")
+		w.text("thinking", b.Thinking)
+		w.optText("thinkingSignature", b.Signature)
+		w.optFlag("redacted", b.Redacted)
 	case ToolCall:
-		args := b.Arguments
-		if args == "" {
-			args = "{}"
-		}
-		o := object().text("type", "toolCall").text("id", b.ID).text("name", b.Name).put("arguments", checked(args))
-		return o.optText("thoughtSignature", b.Signature).end()
-	case UnknownBlock:
-		return checked(b.Raw)
+		w.text("type", "toolCall")
+		w.text("id", b.ID)
+		w.text("name", b.Name)
+		w.optional("arguments", cmp.Or(b.Arguments, "{}"))
+		w.optText("thoughtSignature", b.Signature)
 	default:
 		panic(fmt.Sprintf("session: unknown kind of block %T", b))
 	}
+	w.close()
 }
 
-// writer writes the members of one JSON object.
-type writer struct{ out strings.Builder }
+// writer appends JSON.
+type writer struct{ out []byte }
 
-func object() *writer { return &writer{} }
+// writers are kept for their buffers: a text is copied once, when it is whole.
+var writers = sync.Pool{New: func() any { return new(writer) }}
 
-func message(m Message) *writer { return object().text("role", string(m.Role())) }
+const maxKeptBytes = 64 << 10 // of the buffer of a writer
 
-func (w *writer) put(name string, value pistore.JSON) *writer {
-	if w.out.Len() == 0 {
-		w.out.WriteByte('{')
-	} else {
-		w.out.WriteByte(',')
+// encoded returns what write appends.
+func encoded(write func(*writer)) pistore.JSON {
+	w := writers.Get().(*writer)
+	w.out = w.out[:0]
+	write(w)
+	text := pistore.JSON(w.out)
+	if cap(w.out) <= maxKeptBytes {
+		writers.Put(w)
 	}
-	w.out.WriteString(string(pistore.QuoteJSON(name)))
-	w.out.WriteByte(':')
-	w.out.WriteString(string(value))
-	return w
+	return text
 }
 
-func (w *writer) text(name, s string) *writer { return w.put(name, pistore.QuoteJSON(s)) }
+// object returns an object with the members that write appends.
+func object(members func(*writer)) pistore.JSON {
+	return encoded(func(w *writer) {
+		w.open()
+		members(w)
+		w.close()
+	})
+}
 
-func (w *writer) optText(name, s string) *writer {
-	if s == "" {
-		return w
+func (w *writer) open()  { w.out = append(w.out, '{') }
+func (w *writer) close() { w.out = append(w.out, '}') }
+
+// name begins a member. Only an object that has none yet ends in a brace that
+// opens.
+func (w *writer) name(name string) {
+	if w.out[len(w.out)-1] != '{' {
+		w.out = append(w.out, ',')
 	}
-	return w.text(name, s)
+	w.out = append(pistore.AppendQuoteJSON(w.out, name), ':')
 }
 
-func (w *writer) flag(name string, b bool) *writer {
-	return w.put(name, pistore.JSON(strconv.FormatBool(b)))
-}
-
-func (w *writer) optFlag(name string, b bool) *writer {
-	if !b {
-		return w
-	}
-	return w.flag(name, true)
-}
-
-func (w *writer) instant(name string, t pistore.UnixMS) *writer {
-	return w.put(name, pistore.JSON(strconv.FormatInt(int64(t), 10)))
-}
-
-// optional writes a part that is JSON and may be absent.
-func (w *writer) optional(name string, v pistore.JSON) *writer {
-	if v == "" {
-		return w
-	}
-	return w.put(name, checked(v))
-}
-
-func (w *writer) end() pistore.JSON {
-	if w.out.Len() == 0 {
-		return "{}"
-	}
-	return pistore.JSON(w.out.String() + "}")
-}
-
-// checked returns a part that is JSON as it is stored, and for one that does not
+// json writes a part that is JSON as it is stored, and for one that does not
 // parse a text that parses nowhere: spliced in as it is, a part such as
 // `1},"x":{` could make a message that parses and says something else.
-func checked(v pistore.JSON) pistore.JSON {
+func (w *writer) json(v pistore.JSON) {
 	j, err := pistore.CompactJSON(string(v))
 	if err != nil {
-		return "!"
+		j = "!"
 	}
-	return j
+	w.out = append(w.out, j...)
+}
+
+// put writes a value as it stands, which must be JSON.
+func (w *writer) put(name string, v pistore.JSON) {
+	w.name(name)
+	w.out = append(w.out, v...)
+}
+
+// keep writes the members of another object that are named, as they stand.
+func (w *writer) keep(obj pistore.JSON, names ...string) {
+	for _, name := range names {
+		if v, ok := obj.Member(name); ok {
+			w.put(name, v)
+		}
+	}
+}
+
+func (w *writer) text(name, s string) {
+	w.name(name)
+	w.out = pistore.AppendQuoteJSON(w.out, s)
+}
+
+func (w *writer) optText(name, s string) {
+	if s != "" {
+		w.text(name, s)
+	}
+}
+
+func (w *writer) flag(name string, b bool) {
+	w.name(name)
+	w.out = strconv.AppendBool(w.out, b)
+}
+
+func (w *writer) optFlag(name string, b bool) {
+	if b {
+		w.flag(name, true)
+	}
+}
+
+func (w *writer) number(name string, n int64) {
+	w.name(name)
+	w.out = strconv.AppendInt(w.out, n, 10)
+}
+
+func (w *writer) instant(name string, t pistore.UnixMS) { w.number(name, int64(t)) }
+
+// optional writes a part that is JSON and may be absent.
+func (w *writer) optional(name string, v pistore.JSON) {
+	if v != "" {
+		w.name(name)
+		w.json(v)
+	}
+}
+
+func (w *writer) list(name string, n int, item func(i int)) {
+	w.name(name)
+	w.items(n, item)
+}
+
+func (w *writer) items(n int, item func(i int)) {
+	w.out = append(w.out, '[')
+	for i := range n {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		item(i)
+	}
+	w.out = append(w.out, ']')
 }

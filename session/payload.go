@@ -2,24 +2,32 @@ package session
 
 import (
 	"fmt"
-	"strconv"
 
 	"pistore"
 )
 
 // MessagePayload returns the payload of the message entry that holds m.
 func MessagePayload(m Message) pistore.JSON {
-	return object().put("message", EncodeMessage(m)).end()
+	return object(func(w *writer) {
+		w.name("message")
+		w.message(m)
+	})
 }
 
 // ToolResultPayload returns the payload of the entry that holds a tool's
 // result; terminate says that the tool asked for the run to end.
 func ToolResultPayload(m *ToolResultMessage, terminate bool) pistore.JSON {
-	return object().put("message", EncodeMessage(m)).optFlag("terminate", terminate).end()
+	return object(func(w *writer) {
+		w.name("message")
+		w.message(m)
+		w.optFlag("terminate", terminate)
+	})
 }
 
 // CustomPayload returns the payload of a custom entry; empty: without data.
-func CustomPayload(data pistore.JSON) pistore.JSON { return object().optional("data", data).end() }
+func CustomPayload(data pistore.JSON) pistore.JSON {
+	return object(func(w *writer) { w.optional("data", data) })
+}
 
 // EntryMessage returns the message that an entry holds. An entry that is no
 // message, or whose message has no view, gives an error that matches ErrInvalid.
@@ -65,13 +73,18 @@ type Compaction struct {
 
 // CompactionPayload returns the payload of a compaction entry.
 func CompactionPayload(c Compaction) pistore.JSON {
-	o := object().text("summary", c.Summary).put("retainedTail", array(c.RetainedTail, checked))
-	o.put("tokensBefore", pistore.JSON(strconv.FormatInt(c.TokensBefore, 10)))
-	o.optional("details", c.Details).optional("usage", c.Usage).optFlag("fromHook", c.FromHook).optional("systemMessage", c.SystemMessage)
-	if len(c.RetainedSources) > 0 {
-		o.put("retainedSources", array(c.RetainedSources, pistore.QuoteJSON))
-	}
-	return o.end()
+	return object(func(w *writer) {
+		w.text("summary", c.Summary)
+		w.list("retainedTail", len(c.RetainedTail), func(i int) { w.json(c.RetainedTail[i]) })
+		w.number("tokensBefore", c.TokensBefore)
+		w.optional("details", c.Details)
+		w.optional("usage", c.Usage)
+		w.optFlag("fromHook", c.FromHook)
+		w.optional("systemMessage", c.SystemMessage)
+		if n := len(c.RetainedSources); n > 0 {
+			w.list("retainedSources", n, func(i int) { w.out = pistore.AppendQuoteJSON(w.out, c.RetainedSources[i]) })
+		}
+	})
 }
 
 // ParseCompaction reads the payload of a compaction entry. Members that are
@@ -115,8 +128,13 @@ type BranchSummary struct {
 
 // BranchSummaryPayload returns the payload of a branch summary entry.
 func BranchSummaryPayload(b BranchSummary) pistore.JSON {
-	o := object().text("fromId", b.FromID).text("summary", b.Summary).optional("details", b.Details)
-	return o.optional("usage", b.Usage).optFlag("fromHook", b.FromHook).end()
+	return object(func(w *writer) {
+		w.text("fromId", b.FromID)
+		w.text("summary", b.Summary)
+		w.optional("details", b.Details)
+		w.optional("usage", b.Usage)
+		w.optFlag("fromHook", b.FromHook)
+	})
 }
 
 // ParseBranchSummary reads the payload of a branch summary entry, in the way of

@@ -26,14 +26,16 @@ func MergeSystem(messages ...*SystemMessage) *SystemMessage {
 		out.Timestamp = m.Timestamp
 	}
 	if len(sections) > 0 {
-		o := object()
-		for _, s := range sections {
-			o.put(s.name, s.value)
-		}
-		out.Sections = o.end()
+		out.Sections = object(func(w *writer) {
+			for _, s := range sections {
+				w.put(s.name, s.value)
+			}
+		})
 	}
 	if len(tools) > 0 {
-		out.ToolsAdded = array(tools, func(t namedValue) pistore.JSON { return t.value })
+		out.ToolsAdded = encoded(func(w *writer) {
+			w.items(len(tools), func(i int) { w.out = append(w.out, tools[i].value...) })
+		})
 	}
 	return out
 }
