@@ -202,11 +202,12 @@ func stepOf(ph registers.Phase) pistore.ID {
 	}
 }
 
-// advance gives p the seqs that its transaction got. An idle lane keeps no path.
+// advance gives p the seqs that its transaction got. An idle lane keeps only a
+// short path.
 func (c *change) advance(p *position, tx pistore.Tx, r pistore.Receipt) *position {
 	q := *p
-	if q.path = nil; p.op != nil {
-		q.path = p.path.stamped(tx, r)
+	if q.path = p.path.stamped(tx, r); p.op == nil {
+		q.path = q.path.idle()
 	}
 	if p.op != nil {
 		op := *p.op

@@ -117,7 +117,7 @@ func (l *Lane) checkPath(ctx context.Context, p, stored *position) error {
 		return err
 	}
 	a, b := p.path, stored.path
-	for a != nil && b != nil && a.entry == b.entry {
+	for a != nil && b != nil && a.Entry == b.Entry {
 		a, b = a.prev, b.prev
 	}
 	if a == nil && b == nil {

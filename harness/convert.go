@@ -11,9 +11,10 @@ import (
 // forProvider turns a projected context into the messages that a provider
 // takes: summaries, custom messages and commands of the user are sent as user
 // content. Ill-formed Unicode is mended here and only here, since what is
-// stored stays as it was given. A message of an unknown role cannot be sent.
+// stored stays as it was given. A message of an unknown role cannot be sent. The
+// messages may be those of the projection.
 func forProvider(projected []session.ProjectedMessage) []session.Message {
-	var out []session.Message
+	out := make([]session.Message, 0, len(projected))
 	for _, p := range projected {
 		switch m := p.Message.(type) {
 		case *session.UserMessage, *session.ToolResultMessage, *session.SystemMessage, *session.AssistantMessage:

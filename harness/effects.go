@@ -20,7 +20,7 @@ func (d *drive) request() (event, bool) {
 	p := d.at
 	pend := p.op.phase().(*registers.AssistantPending)
 	about := p.about(pend.Context.StepID)
-	projected, err := d.h.env().project(p.path.entries())
+	projected, err := d.h.env().project(p.path.views())
 	if err == nil {
 		projected = d.transformContext(about, projected)
 	}
@@ -33,8 +33,10 @@ func (d *drive) request() (event, bool) {
 		return responded{message: syntheticResponse(pend, session.StopAborted, abortedResponseText, d.h.clock.Read())}, d.alive()
 	}
 	d.l.emit(MessageStart{about, pend.ResponseEntryID, pend.Attempt})
-	resp := provider.Response{Message: provider.Empty(req, "", session.StopError, fmt.Sprintf("The context cannot be sent: %v", err))}
-	if err == nil {
+	var resp provider.Response
+	if err != nil {
+		resp.Message = provider.Empty(req, "", session.StopError, fmt.Sprintf("The context cannot be sent: %v", err))
+	} else {
 		resp = d.stream(about, pend, req)
 	}
 	if !d.alive() {

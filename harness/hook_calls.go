@@ -293,6 +293,9 @@ func (d *drive) transformContext(about About, projected []session.ProjectedMessa
 	if len(d.h.hooks.TransformContext) == 0 || !d.passHook(HookTransformContext, nil) {
 		return projected
 	}
+	for i := range projected {
+		projected[i].Message = session.CopyMessage(projected[i].Message)
+	}
 	out, _ := ask(d.trail.ctx, d.l, about, HookTransformContext, d.h.hooks.TransformContext, ContextView{about, projected}, func(given, returned ContextView) (ContextView, error) {
 		err := checkView(given.Messages, returned.Messages)
 		given.Messages = returned.Messages
@@ -323,6 +326,9 @@ func checkView(given, returned []session.ProjectedMessage) error {
 func (d *drive) beforePayload(about About, entry pistore.ID, req provider.Request) provider.Request {
 	if len(d.h.hooks.BeforePayload) == 0 || !d.passHook(HookBeforePayload, map[string]any{"responseEntryId": entry}) {
 		return req
+	}
+	for i, m := range req.Messages {
+		req.Messages[i] = session.CopyMessage(m)
 	}
 	out, _ := ask(d.trail.ctx, d.l, about, HookBeforePayload, d.h.hooks.BeforePayload, Payload{about, entry, req}, func(given, returned Payload) (Payload, error) {
 		r := returned.Request

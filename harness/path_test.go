@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -97,9 +98,6 @@ func TestRunReadsNothing(t *testing.T) {
 		if n := c.reads.Load() - before; n != 0 {
 			t.Errorf("the run %q made %d reads", text, n)
 		}
-		if harness.HoldsPath(first.lane) {
-			t.Error("an idle lane holds its path")
-		}
 	}
 
 	second := newRig(t, config{script: script, drive: harness.Manual, wrap: wrap, rows: crashed, seed: 1, options: unchecked})
@@ -112,6 +110,19 @@ func TestRunReadsNothing(t *testing.T) {
 	}
 	if diff := cmp.Diff(first.transcript(), second.transcript()); diff != "" {
 		t.Errorf("transcripts (-first +resumed):\n%s", diff)
+	}
+}
+
+// An idle lane keeps a short conversation in memory, and no long one.
+func TestIdleLaneKeepsNoLongPath(t *testing.T) {
+	for size, kept := range map[int]bool{1 << 10: true, 64 << 10: false} {
+		r := newRig(t, config{script: toolRun})
+		_, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "go" + strings.Repeat(" ", size)})
+		r.check(err)
+		r.completed(r.finish())
+		if harness.HoldsPath(r.lane) != kept {
+			t.Errorf("with %d bytes the path is kept: %v", size, !kept)
+		}
 	}
 }
 
@@ -185,8 +196,9 @@ func TestUnreadablePathRefuses(t *testing.T) {
 		return c
 	}
 	script := faux.Script{{Turns: faux.Turns(faux.Text("One."), faux.Text("Two."))}}
-	r := newRig(t, config{script: script, wrap: wrap, drive: harness.Manual})
-	r.completed(r.prompt("one"))
+	first := newRig(t, config{script: script, drive: harness.Manual})
+	first.completed(first.prompt("one"))
+	r := newRig(t, config{script: script, wrap: wrap, drive: harness.Manual, rows: first.rows(), seed: 1}) // has no path yet
 	commits := len(r.store.commits())
 	c.broken.Store(true)
 	if _, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "two"}); !errors.Is(err, errBroken) {
@@ -199,7 +211,7 @@ func TestUnreadablePathRefuses(t *testing.T) {
 	_, err := r.lane.Prompt(r.ctx, harness.Prompt{Text: "two"})
 	r.check(err)
 
-	again := newRig(t, config{script: script, wrap: wrap, rows: r.rows(), seed: 1})
+	again := newRig(t, config{script: script, wrap: wrap, rows: r.rows(), seed: 2})
 	c.broken.Store(true)
 	if _, err := again.lane.Resume(again.ctx); !errors.Is(err, errBroken) {
 		t.Fatalf("resume: %v", err)

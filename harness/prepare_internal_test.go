@@ -117,7 +117,7 @@ func TestPrepareCompaction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := entriesOf(t, c.path...)
-			messages, err := testEnvironment(t).project(path.entries())
+			messages, err := testEnvironment(t).project(path.views())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +154,7 @@ func TestPrepareCompaction(t *testing.T) {
 // No image data in what is summarized; all of it in what is kept.
 func TestPreparationNamesImages(t *testing.T) {
 	image := `{"role":"user","content":[{"type":"image","data":"AAAA","mimeType":"image/png"},{"type":"text","text":"see"}],"timestamp":1}`
-	messages, err := testEnvironment(t).project(entriesOf(t, image, image).entries())
+	messages, err := testEnvironment(t).project(entriesOf(t, image, image).views())
 	if err != nil {
 		t.Fatal(err)
 	}

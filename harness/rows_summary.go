@@ -215,7 +215,7 @@ func applyOverflow(p *position, pend *registers.AssistantPending, env *environme
 // nothing to summarize, or nothing that can be stored: the run then goes on as
 // far as it gets.
 func compactionOf(p *position, l limits, env *environment) *registers.Preparation {
-	messages, err := env.project(p.path.entries())
+	messages, err := env.project(p.path.views())
 	if err != nil {
 		return nil // the request will say so
 	}

@@ -35,7 +35,7 @@ func (l *Lane) Compact(ctx context.Context, instructions string) (*Handle, error
 		if err != nil {
 			return nil, err
 		}
-		messages, err := env.project(p.path.entries())
+		messages, err := env.project(p.path.views())
 		if err != nil {
 			return nil, err
 		}

@@ -19,10 +19,10 @@ import (
 func contextTokens(p *position, path *pathEntry, env *environment) int64 {
 	size := 0
 	for t := path; t != nil; t = t.prev {
-		if n, ok := reportedTokens(t.entry); ok {
+		if n, ok := reportedTokens(t.Message()); ok {
 			return storable(n + session.EstimateTokens(size))
 		}
-		size += env.entryBytes(t.entry)
+		size += env.viewBytes(t.View)
 	}
 	return session.EstimateTokens(size + env.preambleBytes(p.configuration(env).ActiveToolNames))
 }
@@ -31,11 +31,7 @@ func contextTokens(p *position, path *pathEntry, env *environment) int64 {
 // counted. A response that is in no context, or without a count, has none, and
 // neither has what a compaction retained: its count was that of the context
 // before the compaction.
-func reportedTokens(e pistore.Entry) (int64, bool) {
-	m, err := session.EntryMessage(e)
-	if err != nil {
-		return 0, false
-	}
+func reportedTokens(m session.Message) (int64, bool) {
 	response, ok := m.(*session.AssistantMessage)
 	if !ok || !settledWell(response) {
 		return 0, false
@@ -69,17 +65,16 @@ func usageNumber(usage pistore.JSON, name string) float64 {
 	return n
 }
 
-// entryBytes is the size of what an entry adds to a context. One that has no
+// viewBytes is the size of what an entry adds to a context. One that has no
 // projection adds nothing: the request will say so.
-func (env *environment) entryBytes(e pistore.Entry) int {
-	if e.Type == pistore.TypeMessage {
-		m, err := session.EntryMessage(e)
-		if err != nil {
-			return 0
+func (env *environment) viewBytes(v session.View) int {
+	if v.Entry.Type == pistore.TypeMessage {
+		if m := v.Message(); m != nil {
+			return messageBytes(m)
 		}
-		return messageBytes(m)
+		return 0
 	}
-	messages, err := env.project([]pistore.Entry{e})
+	messages, err := env.project([]session.View{v})
 	if err != nil {
 		return 0
 	}

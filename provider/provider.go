@@ -63,7 +63,8 @@ type Request struct {
 	// conversion: *UserMessage, *AssistantMessage, *ToolResultMessage and
 	// *SystemMessage only, with well-formed Unicode. Custom, bash and summary
 	// messages came in as user messages. Every tool call is followed by its
-	// result. A message of another type is answered with an error.
+	// result. A message of another type is answered with an error. Requests share
+	// messages: a provider reads them and changes none.
 	Messages []session.Message
 	Tools    []ToolSpec   // by the order of the lane's active tool names
 	Options  pistore.JSON // the step's stream options, a JSON object; empty: none

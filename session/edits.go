@@ -46,14 +46,14 @@ func (c *collector) edit(e pistore.Entry) {
 // applyEdits lets the last edit of each target win. An edit whose target does
 // not stand on the path is dangling; what a compaction retained is a target by
 // the entry that it was imported from.
-func (c *collector) applyEdits(path []pistore.Entry) {
+func (c *collector) applyEdits(path []View) {
 	if len(c.edits) == 0 {
 		return
 	}
 	compaction := pistore.ID("")
 	there := make(map[string]bool, len(path))
-	for _, e := range path {
-		if e.Type == pistore.TypeCompaction {
+	for _, v := range path {
+		if e := v.Entry; e.Type == pistore.TypeCompaction {
 			compaction = e.ID
 		} else {
 			there[string(e.ID)] = true
@@ -110,18 +110,19 @@ func (c *collector) replaced(m ProjectedMessage, e edit) ProjectedMessage {
 
 // withMember returns an object with another value of one of its members.
 func withMember(obj pistore.JSON, name string, value pistore.JSON) pistore.JSON {
-	o, done := object(), false
-	for n, v := range obj.Members() {
-		switch {
-		case n != name:
-			o.put(n, v)
-		case !done:
-			o.put(n, value)
-			done = true
+	return object(func(w *writer) {
+		done := false
+		for n, v := range obj.Members() {
+			switch {
+			case n != name:
+				w.put(n, v)
+			case !done:
+				w.put(n, value)
+				done = true
+			}
 		}
-	}
-	if !done {
-		o.put(name, value)
-	}
-	return o.end()
+		if !done {
+			w.put(name, value)
+		}
+	})
 }

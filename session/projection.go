@@ -77,11 +77,22 @@ func projectBranch(ctx context.Context, storage pistore.Storage, leaf pistore.ID
 // ProjectPath projects a path, oldest entry first. What stands before its
 // newest compaction does not count.
 func ProjectPath(path []pistore.Entry, projectors Projectors) (Projection, error) {
-	path = newest(path)
-	c := &collector{projectors: projectors}
-	for _, e := range path {
-		if err := c.entry(e); err != nil {
-			return Projection{}, fmt.Errorf("entry %s: %w", e.ID, err)
+	path = path[begins(len(path), func(i int) pistore.EntryType { return path[i].Type }):]
+	views := make([]View, len(path))
+	for i, e := range path {
+		views[i] = ViewOf(e)
+	}
+	return ProjectViews(views, projectors)
+}
+
+// ProjectViews is [ProjectPath] for entries that are parsed. The messages of the
+// projection are those of the views.
+func ProjectViews(path []View, projectors Projectors) (Projection, error) {
+	path = path[begins(len(path), func(i int) pistore.EntryType { return path[i].Entry.Type }):]
+	c := &collector{projectors: projectors, messages: make([]ProjectedMessage, 0, len(path))}
+	for _, v := range path {
+		if err := c.entry(v); err != nil {
+			return Projection{}, fmt.Errorf("entry %s: %w", v.Entry.ID, err)
 		}
 	}
 	c.applyEdits(path)
@@ -89,14 +100,15 @@ func ProjectPath(path []pistore.Entry, projectors Projectors) (Projection, error
 	return Projection{Messages: Pair(c.messages), Notes: c.notes}, nil
 }
 
-// newest returns the part of a path from its newest compaction on.
-func newest(path []pistore.Entry) []pistore.Entry {
-	for i := len(path) - 1; i > 0; i-- {
-		if path[i].Type == pistore.TypeCompaction {
-			return path[i:]
+// begins is where, in a path of n entries, the newest compaction stands, or its
+// first entry.
+func begins(n int, typeOf func(int) pistore.EntryType) int {
+	for i := n - 1; i > 0; i-- {
+		if typeOf(i) == pistore.TypeCompaction {
+			return i
 		}
 	}
-	return path
+	return 0
 }
 
 // collector gathers the messages of a path in order.
@@ -118,15 +130,14 @@ func (c *collector) add(source pistore.ID, raw pistore.JSON, m Message) {
 	c.messages = append(c.messages, ProjectedMessage{Role: m.Role(), Source: source, Raw: raw, Message: m})
 }
 
-func (c *collector) entry(e pistore.Entry) error {
-	switch e.Type {
+func (c *collector) entry(v View) error {
+	switch e := v.Entry; e.Type {
 	case pistore.TypeMessage:
-		raw, m, err := entryMessage(e)
-		if err != nil {
-			c.note(e.ID, err.Error())
+		if v.problem != nil {
+			c.note(e.ID, v.problem.Error())
 			return nil
 		}
-		c.add(e.ID, raw, m)
+		c.add(e.ID, v.raw, v.message)
 	case pistore.TypeCompaction:
 		return c.compaction(e)
 	case pistore.TypeBranchSummary:
