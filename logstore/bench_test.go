@@ -88,3 +88,35 @@ func benchCommit(b *testing.B, level pistore.Durability, sessions int) {
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
 }
+
+// BenchmarkStructure walks the structure of a branch of 100,000 entries.
+func BenchmarkStructure(b *testing.B) {
+	s := openStoreT(b, b.TempDir(), Options{})
+	st := createT(b, s, "s")
+	t := newTurn(1)
+	t.text = `{"message":{"role":"user"}}`
+	const entries = 100_000
+	for n := 0; n < entries; {
+		var tx pistore.Tx
+		for range 100 {
+			tx.Writes = append(tx.Writes, t.next().Writes...)
+			n += 2
+		}
+		if _, err := st.Commit(ctx, tx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		for _, err := range st.Branch(ctx, pistore.BranchQuery{Start: t.leaf, StructureOnly: true}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != entries {
+			b.Fatalf("%d entries, expected %d", n, entries)
+		}
+	}
+}

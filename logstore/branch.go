@@ -49,6 +49,7 @@ type walk struct {
 	at   pistore.Seq // of the next entry; 0: the walk has ended
 	want pistore.ID  // the id that it has to have
 	kept int         // rows that were handed out
+	ids  idTexts
 }
 
 // entryTable returns the table that a query reads.
@@ -60,44 +61,68 @@ func entryTable(structure bool) byte {
 }
 
 // path calls visit for the entries from the walk's place on, until it says stop
-// or the path ends. A linear stretch is one backward scan; a parent that is not
-// the row before costs a seek.
+// or the path ends. A linear stretch is one backward scan, which steps over a few
+// rows of other branches; a parent that is further away costs a seek.
 func (w *walk) path(structure bool, visit func(e pistore.Entry, size int) (more bool)) error {
 	v, table := w.view, entryTable(structure)
 	lower := sessionKey(v.ord, table, 0)
 	return v.iterate(lower, prefixEnd(lower), func(it *pebble.Iterator) error {
 		for placed := false; w.at != 0; placed = true {
-			key := seqKey(v.ord, table, w.at)
-			ok := placed && it.Prev() && bytes.Equal(it.Key(), key)
-			if !ok {
-				ok = it.SeekGE(key) && bytes.Equal(it.Key(), key)
-			}
-			if !ok {
+			if !(placed && w.stepBack(it, len(lower))) && !w.seek(it, table) {
+				key := seqKey(v.ord, table, w.at)
 				if err := it.Error(); err != nil {
 					return v.readError(key, err)
 				}
 				return w.missing(key, "there is none")
 			}
-			more, err := v.row(it, func(key, value []byte) (bool, error) {
-				e, parentSeq, err := v.codec.entry(value, w.at, structure)
-				if err != nil {
-					return false, err
-				}
-				if e.ID != w.want {
-					return false, w.missing(key, fmt.Sprintf("it is %.128q", string(e.ID)))
-				}
-				w.at, w.want = parentSeq, e.ParentID
-				if w.q.Stops(e) {
-					w.at = 0
-				}
-				return visit(e, len(value)), nil
-			})
-			if err != nil || !more {
-				return err
+			value, err := it.ValueAndErr()
+			if err != nil {
+				return v.readError(it.Key(), err)
+			}
+			e, parentSeq, err := v.codec.entry(value, w.at, structure, &w.ids)
+			if err != nil {
+				return corrupt(v.session, it.Key(), err)
+			}
+			if e.ID != w.want {
+				return w.missing(it.Key(), fmt.Sprintf("it is %.128q", string(e.ID)))
+			}
+			w.at, w.want = parentSeq, e.ParentID
+			if w.q.Stops(e) {
+				w.at = 0
+			}
+			if !visit(e, len(value)) {
+				return nil
 			}
 		}
 		return nil
 	})
+}
+
+// maxStepsBack is how many rows of other branches cost no more than a seek.
+const maxStepsBack = 4
+
+// stepBack looks for the next entry in the rows before, whose keys have a seq
+// behind skip bytes.
+func (w *walk) stepBack(it *pebble.Iterator, skip int) bool {
+	for range maxStepsBack {
+		if !it.Prev() {
+			return false
+		}
+		seq, ok := seqOf(it.Key())
+		if !ok || len(it.Key()) != skip+seqBytes || seq < w.at {
+			return false
+		}
+		if seq == w.at {
+			return true
+		}
+	}
+	return false
+}
+
+// seek goes to the next entry.
+func (w *walk) seek(it *pebble.Iterator, table byte) bool {
+	key := seqKey(w.view.ord, table, w.at)
+	return it.SeekGE(key) && bytes.Equal(it.Key(), key)
 }
 
 // missing reports a parent that is not where its child says.

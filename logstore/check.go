@@ -175,7 +175,7 @@ func (c *check) below(seq pistore.Seq, key []byte) error {
 // entryRow checks an entry against the indexes, or its structure against it.
 func (c *check) entryRow(table byte, seq pistore.Seq, value []byte) error {
 	key := seqKey(c.view.ord, table, seq)
-	e, parentSeq, err := c.view.codec.entry(value, seq, table == tableStructure)
+	e, parentSeq, err := c.view.codec.entry(value, seq, table == tableStructure, nil)
 	if err != nil {
 		c.broken = c.broken || table == tableEntry
 		return err

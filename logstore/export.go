@@ -191,7 +191,7 @@ func (t *exportTable) load(v view) error {
 		var row pistore.Row
 		var err error
 		if t.table == tableEntry {
-			row, _, err = v.codec.entry(value, seq, false)
+			row, _, err = v.codec.entry(value, seq, false, nil)
 		} else {
 			row, err = v.codec.usage(value, seq)
 		}

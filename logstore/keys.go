@@ -182,9 +182,15 @@ func hexDigit(c byte) byte {
 	}
 }
 
+const uuidTextBytes = 36
+
 // unpackUUID is the inverse of packUUID.
 func unpackUUID(raw []byte) string {
-	var s [36]byte
+	text := uuidText(raw)
+	return string(text[:])
+}
+
+func uuidText(raw []byte) (s [uuidTextBytes]byte) {
 	hex.Encode(s[0:8], raw[0:4])
 	s[8] = '-'
 	hex.Encode(s[9:13], raw[4:6])
@@ -194,7 +200,7 @@ func unpackUUID(raw []byte) string {
 	hex.Encode(s[19:23], raw[8:10])
 	s[23] = '-'
 	hex.Encode(s[24:36], raw[10:16])
-	return string(s[:])
+	return s
 }
 
 // describeKey names a key in words and hex, for errors.

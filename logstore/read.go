@@ -153,8 +153,9 @@ func pages[R any](ctx context.Context, s *session, start func() (filler[R], erro
 	return func(yield func(R, error) bool) {
 		var none R
 		var fill filler[R]
+		var p page[R]
 		for size := firstPageRows; ; size = min(4*size, maxPageRows) {
-			p := page[R]{maxRows: size}
+			p = page[R]{rows: p.rows[:0], maxRows: size}
 			last := false
 			err := s.read(ctx, func() (err error) {
 				if fill == nil {

@@ -1,36 +1,32 @@
 package logstore
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 
-	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
 	"pistore"
 )
 
-// recordReader decodes one record. The first fault sticks: later reads give
-// zeros, and finish reports it. Text and payloads are slices of the record until
-// they are made strings.
+// recordReader decodes one record, from where it lies: a walk over a long history
+// decodes hundreds of thousands, so nothing is allocated but what is handed out.
+// The first fault sticks: later reads give zeros, and finish reports it. Text and
+// payloads are slices of the record until they are made strings.
 type recordReader struct {
 	codec   *payloadCodec
-	data    []byte
-	in      bytes.Reader
-	dec     *msgpack.Decoder
+	rest    []byte
+	ids     *idTexts // nil: each id is a string of its own
 	flags   uint64
 	rawSize int
 	err     error
 }
 
 // readRecord opens a record of the wanted kind.
-func (c *payloadCodec) readRecord(data []byte, kind int) *recordReader {
-	r := &recordReader{codec: c, data: data, dec: msgpack.GetDecoder()}
-	r.in.Reset(data)
-	r.dec.Reset(&r.in)
+func (c *payloadCodec) readRecord(data []byte, kind int) recordReader {
+	r := recordReader{codec: c, rest: data}
 	n := r.arrayLen()
 	// The version comes before all else: what follows it in a newer one is
 	// not for this program to judge.
@@ -66,12 +62,44 @@ func (r *recordReader) fault(format string, args ...any) {
 	}
 }
 
+// peek returns the code of the next element. Nil, which no record has, stands
+// for a record that is cut short.
+func (r *recordReader) peek() byte {
+	if len(r.rest) == 0 {
+		return msgpcode.Nil
+	}
+	return r.rest[0]
+}
+
+// number reads a big-endian number of some bytes behind the code of an element,
+// and reports whether it is there.
+func (r *recordReader) number(bytes int) (n uint64, ok bool) {
+	if len(r.rest) < 1+bytes {
+		return 0, false
+	}
+	for _, b := range r.rest[1 : 1+bytes] {
+		n = n<<8 | uint64(b)
+	}
+	r.rest = r.rest[1+bytes:]
+	return n, true
+}
+
 func (r *recordReader) arrayLen() int {
-	n, err := r.dec.DecodeArrayLen()
-	if err != nil || n < 4 {
+	var n uint64
+	ok := false
+	switch code := r.peek(); {
+	case msgpcode.IsFixedArray(code):
+		n, ok = uint64(code&msgpcode.FixedArrayMask), true
+		r.rest = r.rest[1:]
+	case code == msgpcode.Array16:
+		n, ok = r.number(2)
+	case code == msgpcode.Array32:
+		n, ok = r.number(4)
+	}
+	if !ok || n < 4 {
 		r.fault("not a record")
 	}
-	return n
+	return int(n)
 }
 
 // uint reads an integer that is not negative.
@@ -79,13 +107,17 @@ func (r *recordReader) uint() uint64 {
 	if r.err != nil {
 		return 0
 	}
-	code, err := r.dec.PeekCode()
-	if err != nil || code > msgpcode.PosFixedNumHigh && (code < msgpcode.Uint8 || code > msgpcode.Uint64) {
+	code := r.peek()
+	if code <= msgpcode.PosFixedNumHigh {
+		r.rest = r.rest[1:]
+		return uint64(code)
+	}
+	if code < msgpcode.Uint8 || code > msgpcode.Uint64 {
 		r.fault("not an integer")
 		return 0
 	}
-	n, err := r.dec.DecodeUint64()
-	if err != nil {
+	n, ok := r.number(1 << (code - msgpcode.Uint8))
+	if !ok {
 		r.fault("integer cut short")
 		return 0
 	}
@@ -130,21 +162,31 @@ func (r *recordReader) slice(wantBin bool) []byte {
 	if r.err != nil {
 		return nil
 	}
-	code, err := r.dec.PeekCode()
+	code := r.peek()
 	isBin := code >= msgpcode.Bin8 && code <= msgpcode.Bin32
 	isStr := msgpcode.IsFixedString(code) || code >= msgpcode.Str8 && code <= msgpcode.Str32
-	if err != nil || wantBin && !isBin || !wantBin && !isStr {
+	if wantBin && !isBin || !wantBin && !isStr {
 		r.fault("not a bin or str where one is due")
 		return nil
 	}
-	n, err := r.dec.DecodeBytesLen()
-	if err != nil || n < 0 || n > r.in.Len() {
+	var n uint64
+	ok := true
+	switch {
+	case isBin:
+		n, ok = r.number(1 << (code - msgpcode.Bin8))
+	case code >= msgpcode.Str8 && code <= msgpcode.Str32:
+		n, ok = r.number(1 << (code - msgpcode.Str8))
+	default:
+		n = uint64(code & msgpcode.FixedStrMask)
+		r.rest = r.rest[1:]
+	}
+	if !ok || n > uint64(len(r.rest)) {
 		r.fault("text cut short")
 		return nil
 	}
-	at := len(r.data) - r.in.Len()
-	r.in.Reset(r.data[at+n:])
-	return r.data[at : at+n]
+	text := r.rest[:n]
+	r.rest = r.rest[n:]
+	return text
 }
 
 func (r *recordReader) text() string { return string(r.slice(false)) }
@@ -154,8 +196,7 @@ func (r *recordReader) id() string {
 	if r.err != nil {
 		return ""
 	}
-	code, err := r.dec.PeekCode()
-	if err != nil || code < msgpcode.Bin8 || code > msgpcode.Bin32 {
+	if code := r.peek(); code < msgpcode.Bin8 || code > msgpcode.Bin32 {
 		s := r.text()
 		if len(s) > pistore.MaxIDBytes {
 			r.fault("id of %d bytes", len(s))
@@ -169,6 +210,9 @@ func (r *recordReader) id() string {
 	if len(raw) != 16 {
 		r.fault("id of %d bytes", len(raw))
 		return ""
+	}
+	if r.ids != nil {
+		return r.ids.text(raw)
 	}
 	return unpackUUID(raw)
 }
@@ -194,22 +238,21 @@ func (r *recordReader) payload() []byte {
 
 // finish ends the record and returns its first fault.
 func (r *recordReader) finish() error {
-	if r.err == nil && r.in.Len() != 0 {
-		r.fault("%d bytes behind the record", r.in.Len())
+	if r.err == nil && len(r.rest) != 0 {
+		r.fault("%d bytes behind the record", len(r.rest))
 	}
-	msgpack.PutDecoder(r.dec)
-	r.dec = nil
 	return r.err
 }
 
 // entry decodes an entry's record, whose seq is in its key. Without payload it
-// reads a structure record.
-func (c *payloadCodec) entry(data []byte, seq pistore.Seq, structure bool) (pistore.Entry, pistore.Seq, error) {
+// reads a structure record. A run of rows gives its ids.
+func (c *payloadCodec) entry(data []byte, seq pistore.Seq, structure bool, ids *idTexts) (pistore.Entry, pistore.Seq, error) {
 	kind := kindEntry
 	if structure {
 		kind = kindStructure
 	}
 	r := c.readRecord(data, kind)
+	r.ids = ids
 	e := pistore.Entry{Seq: seq}
 	e.ID = pistore.ID(r.id())
 	e.ParentID = pistore.ID(r.id())

@@ -20,7 +20,7 @@ func decodeAny(c *payloadCodec, data []byte) (again []byte, err error) {
 	const seq = pistore.MaxSeq // every parent is below it
 	switch kind := kindAt(data); kind {
 	case kindEntry, kindStructure:
-		e, parent, err := c.entry(data, seq, kind == kindStructure)
+		e, parent, err := c.entry(data, seq, kind == kindStructure, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -300,7 +300,7 @@ func (x *salvage) count(st state) {
 func (x *salvage) take(table byte, seq pistore.Seq, value []byte) (err error) {
 	row := salvagedRow{seq: seq, table: table}
 	if table == tableEntry {
-		_, row.parent, err = x.view.codec.entry(value, seq, false)
+		_, row.parent, err = x.view.codec.entry(value, seq, false, nil)
 	} else {
 		_, err = x.view.codec.usage(value, seq)
 	}
@@ -472,7 +472,7 @@ func (x *salvage) row(at salvagedRow) (row pistore.Row, err error) {
 	found, err := v.get(key, func(value []byte) (err error) {
 		switch at.table {
 		case tableEntry:
-			row, _, err = v.codec.entry(value, at.seq, false)
+			row, _, err = v.codec.entry(value, at.seq, false, nil)
 		case tableUsage:
 			row, err = v.codec.usage(value, at.seq)
 		default:

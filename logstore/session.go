@@ -172,7 +172,7 @@ func (v view) entry(seq pistore.Seq, structure bool) (e pistore.Entry, parentSeq
 	}
 	key := seqKey(v.ord, table, seq)
 	found, err := v.get(key, func(value []byte) (err error) {
-		e, parentSeq, err = v.codec.entry(value, seq, structure)
+		e, parentSeq, err = v.codec.entry(value, seq, structure, nil)
 		return err
 	})
 	if err == nil && !found {
@@ -252,15 +252,15 @@ func (h *session) Stats(ctx context.Context) (pistore.Stats, error) {
 
 // ScanEntries implements pistore.Storage.
 func (h *session) ScanEntries(ctx context.Context, q pistore.ScanQuery) iter.Seq2[pistore.Entry, error] {
-	return scanRows(ctx, h, q, entryTable(q.StructureOnly), func(seq pistore.Seq, value []byte) (pistore.Entry, bool, error) {
-		e, _, err := h.view.codec.entry(value, seq, q.StructureOnly)
+	return scanRows(ctx, h, q, entryTable(q.StructureOnly), func(seq pistore.Seq, value []byte, ids *idTexts) (pistore.Entry, bool, error) {
+		e, _, err := h.view.codec.entry(value, seq, q.StructureOnly, ids)
 		return e, q.Keeps(e), err
 	})
 }
 
 // ScanUsage implements pistore.Storage.
 func (h *session) ScanUsage(ctx context.Context, q pistore.ScanQuery) iter.Seq2[pistore.UsageRow, error] {
-	return scanRows(ctx, h, q, tableUsage, func(seq pistore.Seq, value []byte) (pistore.UsageRow, bool, error) {
+	return scanRows(ctx, h, q, tableUsage, func(seq pistore.Seq, value []byte, _ *idTexts) (pistore.UsageRow, bool, error) {
 		u, err := h.view.codec.usage(value, seq)
 		return u, true, err
 	})
@@ -269,7 +269,7 @@ func (h *session) ScanUsage(ctx context.Context, q pistore.ScanQuery) iter.Seq2[
 // scanRows yields the rows of a table that is keyed by seq.
 func scanRows[R any](
 	ctx context.Context, h *session, q pistore.ScanQuery, table byte,
-	decode func(seq pistore.Seq, value []byte) (R, bool, error),
+	decode func(seq pistore.Seq, value []byte, ids *idTexts) (R, bool, error),
 ) iter.Seq2[R, error] {
 	return pages(ctx, h, func() (filler[R], error) {
 		if err := q.Check(); err != nil {
@@ -280,6 +280,7 @@ func scanRows[R any](
 			return nil, err
 		}
 		from, to, left := q.FromSeq, now.nextSeq-1, q.Limit
+		var ids idTexts
 		if q.ToSeq != 0 {
 			to = min(to, q.ToSeq)
 		}
@@ -294,7 +295,7 @@ func scanRows[R any](
 				if !ok {
 					return false, errors.New("key without a seq")
 				}
-				row, keep, err := decode(seq, value)
+				row, keep, err := decode(seq, value, &ids)
 				if err != nil {
 					return false, err
 				}
