@@ -48,6 +48,11 @@ type check struct {
 	yield func(*pistore.CorruptError, error) bool
 	state state
 
+	ids idTexts
+	// newest is the entry before, unless its id leads elsewhere: the usual
+	// parent, which then needs no second look-up.
+	newest idAt
+
 	entries, messages int64
 	usage             int64
 	sums              ledger.Sum
@@ -175,7 +180,7 @@ func (c *check) below(seq pistore.Seq, key []byte) error {
 // entryRow checks an entry against the indexes, or its structure against it.
 func (c *check) entryRow(table byte, seq pistore.Seq, value []byte) error {
 	key := seqKey(c.view.ord, table, seq)
-	e, parentSeq, err := c.view.codec.entry(value, seq, table == tableStructure, nil)
+	e, parentSeq, err := c.view.codec.entry(value, seq, table == tableStructure, &c.ids)
 	if err != nil {
 		c.broken = c.broken || table == tableEntry
 		return err
@@ -203,11 +208,15 @@ func (c *check) entryRow(table byte, seq pistore.Seq, value []byte) error {
 	if e.Type == pistore.TypeMessage {
 		c.messages++
 	}
-	return errors.Join(differ, c.below(seq, key), c.indexed(key, e.ID, idRow{seq: seq}), c.parent(key, e, parentSeq))
+	parent, indexed := c.parent(key, e, parentSeq), c.indexed(key, e.ID, idRow{seq: seq})
+	if c.newest = (idAt{}); indexed == nil {
+		c.newest = idAt{e.ID, seq}
+	}
+	return errors.Join(differ, c.below(seq, key), indexed, parent)
 }
 
 func (c *check) parent(key []byte, e pistore.Entry, at pistore.Seq) error {
-	if e.ParentID == "" {
+	if e.ParentID == "" || (idAt{e.ParentID, at}) == c.newest {
 		return nil
 	}
 	row, found, err := c.view.idRow(e.ParentID)

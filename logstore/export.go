@@ -83,6 +83,7 @@ type exportTable struct {
 	table byte
 	from  pistore.Seq
 	rows  []pistore.Row
+	ids   idTexts
 	ended bool
 }
 
@@ -191,7 +192,7 @@ func (t *exportTable) load(v view) error {
 		var row pistore.Row
 		var err error
 		if t.table == tableEntry {
-			row, _, err = v.codec.entry(value, seq, false, nil)
+			row, _, err = v.codec.entry(value, seq, false, &t.ids)
 		} else {
 			row, err = v.codec.usage(value, seq)
 		}

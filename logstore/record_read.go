@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -71,14 +72,21 @@ func (r *recordReader) peek() byte {
 	return r.rest[0]
 }
 
-// number reads a big-endian number of some bytes behind the code of an element,
+// number reads a big-endian number of 1, 2, 4 or 8 bytes behind the code of an element,
 // and reports whether it is there.
 func (r *recordReader) number(bytes int) (n uint64, ok bool) {
 	if len(r.rest) < 1+bytes {
 		return 0, false
 	}
-	for _, b := range r.rest[1 : 1+bytes] {
-		n = n<<8 | uint64(b)
+	switch raw := r.rest[1 : 1+bytes]; bytes {
+	case 1:
+		n = uint64(raw[0])
+	case 2:
+		n = uint64(binary.BigEndian.Uint16(raw))
+	case 4:
+		n = uint64(binary.BigEndian.Uint32(raw))
+	case 8:
+		n = binary.BigEndian.Uint64(raw)
 	}
 	r.rest = r.rest[1+bytes:]
 	return n, true
@@ -191,6 +199,19 @@ func (r *recordReader) slice(wantBin bool) []byte {
 
 func (r *recordReader) text() string { return string(r.slice(false)) }
 
+// ownID reads the id of a row of some kind, which has to have one.
+func (r *recordReader) ownID(kind string) pistore.ID {
+	packed := r.peek() == msgpcode.Bin8
+	id := pistore.ID(r.id())
+	if packed {
+		return id // 16 bytes make a good id, whatever they are
+	}
+	if err := id.Check(); err != nil {
+		r.fault("%s %w", kind, err)
+	}
+	return id
+}
+
 // id reads an id; an absent one is empty.
 func (r *recordReader) id() string {
 	if r.err != nil {
@@ -254,7 +275,7 @@ func (c *payloadCodec) entry(data []byte, seq pistore.Seq, structure bool, ids *
 	r := c.readRecord(data, kind)
 	r.ids = ids
 	e := pistore.Entry{Seq: seq}
-	e.ID = pistore.ID(r.id())
+	e.ID = r.ownID("entry")
 	e.ParentID = pistore.ID(r.id())
 	parentSeq := r.seq()
 	e.Timestamp = pistore.UnixMS(r.upTo(pistore.MaxSeq))
@@ -271,9 +292,6 @@ func (c *payloadCodec) entry(data []byte, seq pistore.Seq, structure bool, ids *
 		}
 		e.Payload = pistore.JSON(raw)
 	}
-	if err := e.ID.Check(); err != nil {
-		r.fault("entry %w", err)
-	}
 	if (e.ParentID == "") != (parentSeq == 0) || parentSeq >= seq {
 		r.fault("parent %q at seq %d", e.ParentID, parentSeq)
 	}
@@ -286,15 +304,12 @@ func (c *payloadCodec) entry(data []byte, seq pistore.Seq, structure bool, ids *
 func (c *payloadCodec) usage(data []byte, seq pistore.Seq) (pistore.UsageRow, error) {
 	r := c.readRecord(data, kindUsage)
 	u := pistore.UsageRow{Seq: seq, Adjustment: r.flags&flagAdjustment != 0}
-	u.ID = pistore.ID(r.id())
+	u.ID = r.ownID("usage row")
 	u.EntryID = pistore.ID(r.id())
 	size := r.upTo(pistore.MaxPayloadBytes)
 	raw := r.payload()
 	if size > uint64(len(raw)) || size == 0 || raw[0] != '{' {
 		r.fault("usage of %d bytes in a payload of %d", size, len(raw))
-	}
-	if err := u.ID.Check(); err != nil {
-		r.fault("usage row %w", err)
 	}
 	if r.err == nil {
 		u.Usage, u.Details = pistore.JSON(raw[:size]), pistore.JSON(raw[size:])
