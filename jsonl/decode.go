@@ -33,30 +33,29 @@ func misshapen(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errShape, fmt.Sprintf(format, args...))
 }
 
-// scanLine calls each for every write of a line without white space. The text
-// need not be valid JSON: what does not have the outer shape is errShape, and
-// what is inside of values is not looked at.
-func scanLine(text []byte, each func(w *write4) error) error {
+// scanLine calls each for every write of a line without white space, which it puts
+// into w. The text need not be valid JSON: what does not have the outer shape is
+// errShape, and what is inside of values is not looked at.
+func scanLine(text []byte, w *write4, each func(w *write4) error) error {
 	if len(text) == 0 {
 		return misshapen("it is empty")
 	}
-	var w write4
 	if text[0] != '[' {
-		end, err := scanWrite(text, 0, &w)
+		end, err := scanWrite(text, 0, w)
 		if err == nil && end != len(text) {
 			err = misshapen("more follows at byte %d", end)
 		}
 		if err != nil {
 			return err
 		}
-		return each(&w)
+		return each(w)
 	}
 	for i := 1; ; i++ {
-		end, err := scanWrite(text, i, &w)
+		end, err := scanWrite(text, i, w)
 		if err != nil {
 			return err
 		}
-		if err := each(&w); err != nil {
+		if err := each(w); err != nil {
 			return err
 		}
 		switch {

@@ -235,7 +235,7 @@ func nameIn4(line []byte) (name string, ok bool) {
 	if err != nil {
 		return "", false // torn, as a rule
 	}
-	err = scanLine([]byte(text), func(w *write4) error {
+	err = scanLine([]byte(text), new(write4), func(w *write4) error {
 		if ns := string(w.namespace); ns != `"`+registers.FactNameNS+`"` && ns != `"pi.session.name"` || string(w.key) != `""` {
 			return nil
 		}

@@ -46,7 +46,7 @@ func ParseLine(text []byte) (row pistore.Row, object pistore.JSON, err error) {
 		return pistore.Header{Info: h.info, NextSeq: h.nextSeq}, "", err
 	}
 	text = withoutSum(text, comma)
-	err = scanLine(text, func(w *write4) error {
+	err = scanLine(text, new(write4), func(w *write4) error {
 		row, err = w.row()
 		return err
 	})

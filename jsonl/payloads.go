@@ -190,12 +190,13 @@ func (p *payloads) export(ctx context.Context, state *memstore.State) iter.Seq2[
 				v.src.release() // read only: nothing can be lost
 			}
 		}()
-		fill := func(e *pistore.Entry) error {
+		payload := func(e pistore.Entry) (pistore.JSON, error) {
 			if v == nil {
 				v = p.view()
 			}
-			return v.fill(e)
+			err := v.fill(&e)
+			return e.Payload, err
 		}
-		state.ExportFilled(ctx, fill)(yield)
+		state.ExportFilled(ctx, payload)(yield)
 	}
 }

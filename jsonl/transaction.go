@@ -20,6 +20,8 @@ type decoder struct {
 	seqsOnly bool
 	newest   pistore.ID // of the entry read last, if it is spelled like that; else empty
 
+	scanned write4 // the write at hand
+
 	writes []pistore.Write
 	seqs   []pistore.Seq
 	times  []pistore.UnixMS // -1: the write has none
@@ -46,7 +48,7 @@ func (d *decoder) decode(text []byte) error {
 	clear(d.writes)
 	clear(d.extra)
 	d.writes, d.seqs, d.times, d.spots, d.rows = d.writes[:0], d.seqs[:0], d.times[:0], d.spots[:0], 0
-	return scanLine(text, d.write)
+	return scanLine(text, &d.scanned, d.write)
 }
 
 func (d *decoder) write(w *write4) error {

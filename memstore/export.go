@@ -11,15 +11,15 @@ import (
 
 // Export is the query of [pistore.Storage].
 func (s *State) Export(ctx context.Context) iter.Seq2[pistore.Row, error] {
-	return s.ExportFilled(ctx, func(*pistore.Entry) error { return nil })
+	return s.ExportFilled(ctx, func(e pistore.Entry) (pistore.JSON, error) { return e.Payload, nil })
 }
 
-// ExportFilled is Export for a backend that keeps payloads elsewhere: fill puts
-// them into entries before they are yielded. Its error ends the export.
-func (s *State) ExportFilled(ctx context.Context, fill func(*pistore.Entry) error) iter.Seq2[pistore.Row, error] {
+// ExportFilled is Export for a backend that keeps payloads elsewhere: it asks for
+// each entry's before it is yielded. An error ends the export.
+func (s *State) ExportFilled(ctx context.Context, payload func(pistore.Entry) (pistore.JSON, error)) iter.Seq2[pistore.Row, error] {
 	return func(yield func(pistore.Row, error) bool) {
 		header, rows := s.liveRows()
-		for row, err := pistore.Row(header), error(nil); row != nil; row, err = rows.next(fill) {
+		for row, err := pistore.Row(header), error(nil); row != nil; row, err = rows.next(payload) {
 			if err == nil {
 				err = ctx.Err()
 			}
@@ -58,7 +58,7 @@ func (s *State) liveRows() (pistore.Header, *liveRows) {
 
 // next takes the row with the smallest seq, nil if there is none left. No two
 // rows have the same.
-func (l *liveRows) next(fill func(*pistore.Entry) error) (pistore.Row, error) {
+func (l *liveRows) next(payload func(pistore.Entry) (pistore.JSON, error)) (pistore.Row, error) {
 	const none = pistore.MaxSeq + 1
 	entry, usage, register := pistore.Seq(none), pistore.Seq(none), pistore.Seq(none)
 	if l.entriesDone < l.entries.len {
@@ -76,7 +76,8 @@ func (l *liveRows) next(fill func(*pistore.Entry) error) (pistore.Row, error) {
 	case entry:
 		l.entriesDone++
 		e := l.entries.at(l.entriesDone - 1).Entry
-		err := fill(&e)
+		var err error
+		e.Payload, err = payload(e)
 		return e, err
 	case usage:
 		l.usageDone++

@@ -40,7 +40,7 @@ func Check(tx pistore.Tx, state State) error {
 			return &pistore.ConflictError{Namespace: p.Namespace, Key: p.Key, Want: p.Seq, Got: got}
 		}
 	}
-	own := newIDs{state: state, few: make([]newID, 0, fewIDs)}
+	own := newIDs{state: state}
 	for i, w := range tx.Writes {
 		var err error
 		switch w := w.(type) {
@@ -59,8 +59,11 @@ func Check(tx pistore.Tx, state State) error {
 // newIDs are the ids of a session and those that a transaction adds to them.
 type newIDs struct {
 	state Ids
-	few   []newID             // as long as there are few, to be looked through
-	many  map[pistore.ID]bool // then all of them; true: an entry
+	// The first n of few are looked through; if there are more, all are in many
+	// too. true: an entry.
+	few  [fewIDs]newID
+	n    int
+	many map[pistore.ID]bool
 }
 
 type newID struct {
@@ -76,7 +79,7 @@ func (n *newIDs) find(id pistore.ID) (entry, ok bool) {
 		entry, ok = n.many[id]
 		return entry, ok
 	}
-	for _, a := range n.few {
+	for _, a := range n.few[:n.n] {
 		if a.id == id {
 			return a.entry, true
 		}
@@ -85,13 +88,14 @@ func (n *newIDs) find(id pistore.ID) (entry, ok bool) {
 }
 
 func (n *newIDs) add(id pistore.ID, entry bool) {
-	if n.many == nil && len(n.few) < fewIDs {
-		n.few = append(n.few, newID{id, entry})
+	if n.n < fewIDs {
+		n.few[n.n] = newID{id, entry}
+		n.n++
 		return
 	}
 	if n.many == nil {
 		n.many = make(map[pistore.ID]bool, 4*fewIDs)
-		for _, a := range n.few {
+		for _, a := range n.few[:n.n] {
 			n.many[a.id] = a.entry
 		}
 	}
