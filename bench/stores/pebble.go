@@ -49,6 +49,7 @@ func openPebble(dir string, level pistore.Durability) (*barePebble, error) {
 	}
 	opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	for i := range opts.Levels {
+		opts.Levels[i].BlockSize = 32 << 10
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	db, err := pebble.Open(dir, opts)
