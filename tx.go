@@ -101,23 +101,33 @@ func (tx Tx) Admit() (Tx, error) {
 	return out, nil
 }
 
-// admitWrite checks one write and returns its stored form and size in bytes.
+// admitWrite checks one write and returns its stored form, which is mostly what
+// was given, and its size in bytes.
 func admitWrite(w Write) (Write, int, error) {
-	switch w := w.(type) {
+	switch given := w.(type) {
 	case InsertEntry:
-		e, err := admitEntry(w)
-		return e, len(e.ID) + len(e.ParentID) + len(e.CustomType) + len(e.Payload), err
-	case InsertUsage:
-		u, err := admitUsage(w)
-		return u, len(u.ID) + len(u.EntryID) + len(u.Usage) + len(u.Details), err
-	case SetRegister:
-		err := CheckAddress(w.Namespace, w.Key)
-		if err == nil {
-			w.Value, err = admitJSON("register value", w.Value)
+		e, err := admitEntry(given)
+		if e != given {
+			w = e
 		}
-		return w, len(w.Namespace) + len(w.Key) + len(w.Value), err
+		return w, len(e.ID) + len(e.ParentID) + len(e.CustomType) + len(e.Payload), err
+	case InsertUsage:
+		u, err := admitUsage(given)
+		if u != given {
+			w = u
+		}
+		return w, len(u.ID) + len(u.EntryID) + len(u.Usage) + len(u.Details), err
+	case SetRegister:
+		r, err := given, CheckAddress(given.Namespace, given.Key)
+		if err == nil {
+			r.Value, err = admitJSON("register value", given.Value)
+		}
+		if r != given {
+			w = r
+		}
+		return w, len(r.Namespace) + len(r.Key) + len(r.Value), err
 	case DeleteRegister:
-		return w, len(w.Namespace) + len(w.Key), CheckAddress(w.Namespace, w.Key)
+		return w, len(given.Namespace) + len(given.Key), CheckAddress(given.Namespace, given.Key)
 	default:
 		return nil, 0, fmt.Errorf("%w: unknown kind of write %T", ErrInvalid, w)
 	}

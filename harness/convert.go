@@ -94,22 +94,27 @@ func mended(m session.Message) session.Message {
 // mended when it was decoded, that of a projector excepted.
 func mendedBlocks(content []session.Block) (out []session.Block, changed bool) {
 	out = content
+	set := func(i int, b session.Block) {
+		if !changed {
+			out, changed = slices.Clone(content), true
+		}
+		out[i] = b
+	}
 	for i, b := range content {
-		m := b
 		switch b := b.(type) {
 		case session.Text:
-			m = session.Text{Text: strings.ToValidUTF8(b.Text, "\uFFFD")}
-		case session.ToolCall:
-			b.Arguments = b.Arguments.ToWellFormed()
-			m = b
-		case session.UnknownBlock:
-			m = session.UnknownBlock{Raw: b.Raw.ToWellFormed()}
-		}
-		if m != b {
-			if !changed {
-				out, changed = slices.Clone(content), true
+			if text := strings.ToValidUTF8(b.Text, "\uFFFD"); text != b.Text {
+				set(i, session.Text{Text: text})
 			}
-			out[i] = m
+		case session.ToolCall:
+			if args := b.Arguments.ToWellFormed(); args != b.Arguments {
+				b.Arguments = args
+				set(i, b)
+			}
+		case session.UnknownBlock:
+			if raw := b.Raw.ToWellFormed(); raw != b.Raw {
+				set(i, session.UnknownBlock{Raw: raw})
+			}
 		}
 	}
 	return out, changed

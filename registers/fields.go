@@ -127,7 +127,8 @@ func (f *fields) at(name string) *step { return f.step(step{up: f.path, name: na
 
 func (f *fields) step(s step) *step {
 	if f.steps == nil || len(*f.steps) == cap(*f.steps) {
-		return &s
+		alone := s // so that only this one is made on the heap
+		return &alone
 	}
 	*f.steps = append(*f.steps, s)
 	return &(*f.steps)[len(*f.steps)-1]
