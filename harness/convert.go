@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"pistore/session"
 )
@@ -103,8 +104,8 @@ func mendedBlocks(content []session.Block) (out []session.Block, changed bool) {
 	for i, b := range content {
 		switch b := b.(type) {
 		case session.Text:
-			if text := strings.ToValidUTF8(b.Text, "\uFFFD"); text != b.Text {
-				set(i, session.Text{Text: text})
+			if !utf8.ValidString(b.Text) {
+				set(i, session.Text{Text: strings.ToValidUTF8(b.Text, "\uFFFD")})
 			}
 		case session.ToolCall:
 			if args := b.Arguments.ToWellFormed(); args != b.Arguments {

@@ -30,7 +30,7 @@ type pathEntry struct {
 // add returns the path with one more entry; behind a compaction nothing counts
 // that came before it.
 func (t *pathEntry) add(e pistore.Entry) *pathEntry {
-	next := &pathEntry{View: session.ViewOf(e), length: 1, bytes: len(e.Payload)}
+	next := &pathEntry{View: *session.ViewOf(e), length: 1, bytes: len(e.Payload)}
 	if t != nil && e.Type != pistore.TypeCompaction {
 		next.prev, next.length, next.bytes = t, t.length+1, t.bytes+len(e.Payload)
 	}
@@ -38,13 +38,13 @@ func (t *pathEntry) add(e pistore.Entry) *pathEntry {
 }
 
 // views returns the path, oldest entry first.
-func (t *pathEntry) views() []session.View {
+func (t *pathEntry) views() []*session.View {
 	if t == nil {
 		return nil
 	}
-	out := make([]session.View, t.length)
+	out := make([]*session.View, t.length)
 	for i := t.length - 1; i >= 0; i-- {
-		out[i] = t.View
+		out[i] = &t.View
 		t = t.prev
 	}
 	return out
@@ -113,7 +113,7 @@ func (h *Harness) withPath(ctx context.Context, p *position) (*position, error) 
 
 // project is what of a conversation a model sees. Projectors are application
 // code: a path on which one panics has no projection.
-func (env *environment) project(path []session.View) ([]session.ProjectedMessage, error) {
+func (env *environment) project(path []*session.View) ([]session.ProjectedMessage, error) {
 	var p session.Projection
 	var err error
 	run := func() { p, err = session.ProjectViews(path, env.projectors) }

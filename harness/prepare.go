@@ -155,7 +155,7 @@ func checkPreparation(prep *registers.Preparation) error {
 // common ancestor of leaf and target, up to the leaf, oldest first, and of them
 // those since the newest compaction, inclusive. The ancestor is empty when the
 // two have none.
-func (h *Harness) leftBranch(ctx context.Context, leaf, target pistore.ID) (left []session.View, ancestor pistore.ID, err error) {
+func (h *Harness) leftBranch(ctx context.Context, leaf, target pistore.ID) (left []*session.View, ancestor pistore.ID, err error) {
 	if ancestor, err = commonAncestor(ctx, h.storage, leaf, target); err != nil {
 		return nil, "", err
 	}

@@ -22,7 +22,7 @@ func contextTokens(p *position, path *pathEntry, env *environment) int64 {
 		if n, ok := reportedTokens(t.Message()); ok {
 			return storable(n + session.EstimateTokens(size))
 		}
-		size += env.viewBytes(t.View)
+		size += env.viewBytes(&t.View)
 	}
 	return session.EstimateTokens(size + env.preambleBytes(p.configuration(env).ActiveToolNames))
 }
@@ -67,14 +67,14 @@ func usageNumber(usage pistore.JSON, name string) float64 {
 
 // viewBytes is the size of what an entry adds to a context. One that has no
 // projection adds nothing: the request will say so.
-func (env *environment) viewBytes(v session.View) int {
+func (env *environment) viewBytes(v *session.View) int {
 	if v.Entry.Type == pistore.TypeMessage {
 		if m := v.Message(); m != nil {
 			return messageBytes(m)
 		}
 		return 0
 	}
-	messages, err := env.project([]session.View{v})
+	messages, err := env.project([]*session.View{v})
 	if err != nil {
 		return 0
 	}

@@ -46,7 +46,7 @@ func (c *collector) edit(e pistore.Entry) {
 // applyEdits lets the last edit of each target win. An edit whose target does
 // not stand on the path is dangling; what a compaction retained is a target by
 // the entry that it was imported from.
-func (c *collector) applyEdits(path []View) {
+func (c *collector) applyEdits(path []*View) {
 	if len(c.edits) == 0 {
 		return
 	}

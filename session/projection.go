@@ -78,7 +78,7 @@ func projectBranch(ctx context.Context, storage pistore.Storage, leaf pistore.ID
 // newest compaction does not count.
 func ProjectPath(path []pistore.Entry, projectors Projectors) (Projection, error) {
 	path = path[begins(len(path), func(i int) pistore.EntryType { return path[i].Type }):]
-	views := make([]View, len(path))
+	views := make([]*View, len(path))
 	for i, e := range path {
 		views[i] = ViewOf(e)
 	}
@@ -87,7 +87,7 @@ func ProjectPath(path []pistore.Entry, projectors Projectors) (Projection, error
 
 // ProjectViews is [ProjectPath] for entries that are parsed. The messages of the
 // projection are those of the views.
-func ProjectViews(path []View, projectors Projectors) (Projection, error) {
+func ProjectViews(path []*View, projectors Projectors) (Projection, error) {
 	path = path[begins(len(path), func(i int) pistore.EntryType { return path[i].Entry.Type }):]
 	c := &collector{projectors: projectors, messages: make([]ProjectedMessage, 0, len(path))}
 	for _, v := range path {
@@ -130,7 +130,7 @@ func (c *collector) add(source pistore.ID, raw pistore.JSON, m Message) {
 	c.messages = append(c.messages, ProjectedMessage{Role: m.Role(), Source: source, Raw: raw, Message: m})
 }
 
-func (c *collector) entry(v View) error {
+func (c *collector) entry(v *View) error {
 	switch e := v.Entry; e.Type {
 	case pistore.TypeMessage:
 		if v.problem != nil {

@@ -18,15 +18,15 @@ type View struct {
 }
 
 // ViewOf parses an entry.
-func ViewOf(e pistore.Entry) View {
-	v := View{Entry: e}
+func ViewOf(e pistore.Entry) *View {
+	v := &View{Entry: e}
 	v.raw, v.message, v.problem = entryMessage(e)
 	return v
 }
 
 // Message returns the message that the entry holds, nil if it holds none that
 // can be read. It is shared: to be read, or to be copied by [CopyMessage].
-func (v View) Message() Message { return v.message }
+func (v *View) Message() Message { return v.message }
 
 // CopyMessage returns a message that whoever gets it may change.
 func CopyMessage(m Message) Message {
