@@ -34,7 +34,10 @@ func (h *session) VerifyStorage(ctx context.Context, deep bool) iter.Seq2[*pisto
 			return
 		}
 		for _, table := range []byte{tableEntry, tableUsage, tableStructure, tableID, tableRegister} {
-			if !c.table(ctx, h, table) {
+			switch agrees, err := c.agrees(ctx, h, table); {
+			case !c.fault(err):
+				return
+			case !agrees && !c.table(ctx, h, table):
 				return
 			}
 		}
@@ -57,6 +60,10 @@ type check struct {
 	usage             int64
 	sums              ledger.Sum
 	broken            bool // a row could not be decoded, so nothing was counted of it
+
+	// paired entries are those whose structure is in order, and placed rows those
+	// to which the id index leads.
+	paired, placed int64
 }
 
 // fault hands out an error, as a fault if it is damage. It reports whether to go
@@ -90,26 +97,40 @@ func (c *check) faults(err error) bool {
 	return true
 }
 
-// table checks the rows of a table, page by page: no code of the caller runs
-// inside of the engine. It reports whether to go on.
+// agrees reports whether an index is in order by what the rows have shown: each
+// that was found in it has a row of its own there, so if there are just as many,
+// there is no other, and none needs to be looked at the other way round.
+func (c *check) agrees(ctx context.Context, h *session, table byte) (bool, error) {
+	var want int64
+	switch table {
+	case tableStructure:
+		want = c.paired
+	case tableID:
+		want = c.placed
+	default:
+		return false, nil
+	}
+	rows := int64(0)
+	for at := sessionKey(c.view.ord, table, 0); at != nil; {
+		var err error
+		if at, err = c.page(ctx, h, at, func(_, _ []byte) { rows++ }); err != nil {
+			if errors.Is(err, pistore.ErrCorrupt) {
+				err = nil // it is met again
+			}
+			return false, err
+		}
+	}
+	return rows == want, nil
+}
+
+// table checks the rows of a table. It reports whether to go on.
 func (c *check) table(ctx context.Context, h *session, table byte) bool {
-	at := sessionKey(c.view.ord, table, 0)
-	end := prefixEnd(at)
-	for more := true; more; {
-		more = false
+	for at := sessionKey(c.view.ord, table, 0); at != nil; {
 		var found []error
-		err := h.read(ctx, func() error {
-			rows := 0
-			return c.view.scan(at, end, false, func(key, value []byte) (bool, error) {
-				if err := c.row(table, key, value); err != nil {
-					found = append(found, corrupt(c.view.session, key, err))
-				}
-				rows++
-				if more = rows == maxPageRows; more {
-					at = append(bytes.Clone(key), 0)
-				}
-				return !more, nil
-			})
+		next, err := c.page(ctx, h, at, func(key, value []byte) {
+			if err := c.row(table, key, value); err != nil {
+				found = append(found, corrupt(c.view.session, key, err))
+			}
 		})
 		for _, f := range append(found, err) {
 			if !c.faults(f) {
@@ -121,8 +142,27 @@ func (c *check) table(ctx context.Context, h *session, table byte) bool {
 			c.broken = true
 			return true
 		}
+		at = next
 	}
 	return true
+}
+
+// page goes over a page of a table's rows, from a key on, and returns where the
+// next page begins, nil at the end: no code of the caller of this package runs
+// inside of the engine.
+func (c *check) page(ctx context.Context, h *session, at []byte, row func(key, value []byte)) (next []byte, err error) {
+	skip := len(sessionKey(c.view.ord, 0, 0))
+	err = h.read(ctx, func() error {
+		rows := 0
+		return c.view.scan(at, prefixEnd(at[:skip]), false, func(key, value []byte) (bool, error) {
+			row(key, value)
+			if rows++; rows == maxPageRows {
+				next = append(bytes.Clone(key), 0)
+			}
+			return next == nil, nil
+		})
+	})
+	return next, err
 }
 
 func (c *check) row(table byte, key, value []byte) error {
@@ -190,6 +230,7 @@ func (c *check) entryRow(table byte, seq pistore.Seq, value []byte) error {
 		other = tableEntry
 	}
 	twin, twinParent, err := c.view.entry(seq, other == tableStructure)
+	whole := err == nil
 	var gone *pistore.CorruptError
 	if errors.As(err, &gone) && gone.Problem != "missing" {
 		twin, twinParent, gone, err = e, parentSeq, nil, nil // it is reported where it is
@@ -200,6 +241,8 @@ func (c *check) entryRow(table byte, seq pistore.Seq, value []byte) error {
 	var differ error
 	if twin.Payload, e.Payload = "", ""; gone != nil || twin != e || twinParent != parentSeq {
 		differ = c.broke(10, key, "entry and structure index differ")
+	} else if whole {
+		c.paired++
 	}
 	if table == tableStructure {
 		return differ
@@ -238,6 +281,7 @@ func (c *check) indexed(key []byte, id pistore.ID, want idRow) error {
 	if got != want {
 		return c.broke(1, key, "id %.128q leads to seq %d", string(id), got.seq)
 	}
+	c.placed++
 	return nil
 }
 
