@@ -95,7 +95,8 @@ func (r *recordReader) number(bytes int) (n uint64, ok bool) {
 func (r *recordReader) arrayLen() int {
 	var n uint64
 	ok := false
-	switch code := r.peek(); {
+	code := r.peek()
+	switch {
 	case msgpcode.IsFixedArray(code):
 		n, ok = uint64(code&msgpcode.FixedArrayMask), true
 		r.rest = r.rest[1:]
@@ -104,10 +105,27 @@ func (r *recordReader) arrayLen() int {
 	case code == msgpcode.Array32:
 		n, ok = r.number(4)
 	}
-	if !ok || n < 4 {
+	if !ok || n < 4 || n < leastLen(code) {
 		r.fault("not a record")
 	}
 	return int(n)
+}
+
+// leastLen returns the least length that needs the form of a code, since each
+// length is written in the shortest.
+func leastLen(code byte) uint64 {
+	switch code {
+	case msgpcode.Array16:
+		return 1 << 4
+	case msgpcode.Str8:
+		return 1 << 5
+	case msgpcode.Str16, msgpcode.Bin16:
+		return 1 << 8
+	case msgpcode.Array32, msgpcode.Str32, msgpcode.Bin32:
+		return 1 << 16
+	default:
+		return 0
+	}
 }
 
 // uint reads an integer that is not negative.
@@ -190,6 +208,10 @@ func (r *recordReader) slice(wantBin bool) []byte {
 	}
 	if !ok || n > uint64(len(r.rest)) {
 		r.fault("text cut short")
+		return nil
+	}
+	if n < leastLen(code) {
+		r.fault("length %d is longer than it needs to be", n)
 		return nil
 	}
 	text := r.rest[:n]

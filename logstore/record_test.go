@@ -197,12 +197,15 @@ func TestKeyOrder(t *testing.T) {
 	}
 }
 
-// A record has one form: integers as short as they can be, and no size of a
+// A record has one form: integers and lengths as short as they can be, and no size of a
 // payload that it does not have.
 func TestOneFormOfRecord(t *testing.T) {
 	codec := testCodec(t)
 	for name, data := range map[string]string{
 		"a long integer":         "\x95\x01\x08\x00\x00\xcd\x00\x2c",
+		"a long length of a bin": "\x96\x01\x03\x00\x02\x01\xc5\x00\x02{}",
+		"a long length of a str": "\x9a\x01\x04\x00\x00\xd9\x01a\xa0\x00\x01\x00\xa0",
+		"a long array":           "\xdc\x00\x05\x01\x08\x00\x00\x2c",
 		"a size without payload": "\x95\x01\x08\x00\x01\xcd\x01\x00",
 	} {
 		if _, err := decodeAny(codec, []byte(data)); err == nil {
