@@ -28,6 +28,7 @@ var fixtures = map[string]func(*maker){
 	"island":    makeIsland,
 	"steps":     makeSteps,
 	"worn":      makeWorn,
+	"long":      makeLong,
 	"bare":      func(*maker) {},
 }
 
@@ -98,6 +99,21 @@ func (m *maker) usage(id, entry pistore.ID, usage pistore.JSON, model string) {
 		ID: id, EntryID: entry, Usage: usage,
 		Details: pistore.JSON(fmt.Sprintf(`{"lane":"main","operationId":"O1","purpose":"assistant","provider":"faux","modelId":%q}`, model)),
 	})
+}
+
+// makeLong is a tree and more text than one block of a table holds.
+func makeLong(m *maker) {
+	makeTree(m)
+	parent := pistore.ID("")
+	noise := rand.New(rand.NewPCG(1, 1))
+	for n := range 64 {
+		var words strings.Builder
+		for range 400 {
+			fmt.Fprintf(&words, "%x ", noise.Uint32())
+		}
+		m.message(uid(1000+n), parent, &session.UserMessage{Content: text(words.String())})
+		parent = uid(1000 + n)
+	}
 }
 
 // makeTools is a run that died in the middle of its second call.

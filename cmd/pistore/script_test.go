@@ -70,7 +70,8 @@ func scriptUpgrade(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(errors.Join(err, f.Close()))
 }
 
-// scriptFlip changes one bit in a file: flip FILE.
+// scriptFlip changes one bit in a file, at a third of it unless another place is
+// given in percent: flip FILE [PERCENT].
 func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
 	names, err := filepath.Glob(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -79,7 +80,12 @@ func scriptFlip(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	text, err := os.ReadFile(names[0])
 	ts.Check(err)
-	text[len(text)/3] ^= 1
+	percent := 33
+	if len(args) > 1 {
+		percent, err = strconv.Atoi(args[1])
+		ts.Check(err)
+	}
+	text[len(text)*percent/100] ^= 1
 	ts.Check(os.WriteFile(names[0], text, 0o600))
 }
 
