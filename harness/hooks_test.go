@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -204,6 +205,36 @@ func TestHookFunctionsInOrder(t *testing.T) {
 				t.Errorf("told %+v", log.events[0])
 			}
 		})
+	}
+}
+
+// What a hook changes in place is gone with its request: the lane's conversation
+// stays as it is stored.
+func TestHooksOwnTheirMessages(t *testing.T) {
+	var saw []string
+	deface := func(m session.Message) {
+		u := m.(*session.UserMessage)
+		saw = append(saw, session.JoinText(u.Content))
+		u.Content[0] = session.Text{Text: "defaced"}
+	}
+	transform := func(_ context.Context, q harness.ContextView) (harness.ContextView, error) {
+		deface(q.Messages[0].Message)
+		return q, nil
+	}
+	before := func(_ context.Context, q harness.Payload) (harness.Payload, error) {
+		deface(q.Request.Messages[0])
+		return q, nil
+	}
+	for name, hooks := range map[string]harness.Hooks{
+		"transform_context": {TransformContext: []func(context.Context, harness.ContextView) (harness.ContextView, error){transform}},
+		"before_payload":    {BeforePayload: []func(context.Context, harness.Payload) (harness.Payload, error){before}},
+	} {
+		saw = nil
+		r := newRig(t, config{script: toolRun, options: func(o *harness.Options) { o.Hooks = hooks }})
+		r.completed(r.prompt("go"))
+		if len(saw) < 2 || slices.ContainsFunc(saw, func(text string) bool { return text != "go" }) {
+			t.Errorf("%s: it was shown %q", name, saw)
+		}
 	}
 }
 
