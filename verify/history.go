@@ -25,6 +25,7 @@ type history struct {
 	collector
 	transactions int64 // -1: the session has none
 	err          error
+	panicked     any // what the store panicked with
 }
 
 // readHistory counts transactions, and checks that their seqs rise.
@@ -39,6 +40,7 @@ func readHistory(ctx context.Context, s pistore.Storage) *history {
 	}
 	go func() {
 		defer close(h.done)
+		defer func() { h.panicked = recover() }()
 		h.read(seqs)
 	}()
 	return h
@@ -88,9 +90,13 @@ func (h *history) read(transactions iter.Seq2[[]pistore.Seq, error]) {
 	}
 }
 
-// addHistory waits for what the history shows and adds it.
+// addHistory waits for what the history shows and adds it. A panic of the store
+// goes on here, where whoever asked for the check can recover from it.
 func (c *checker) addHistory(h *history) error {
 	<-h.done
+	if h.panicked != nil {
+		panic(h.panicked)
+	}
 	c.report.Checked.Transactions = h.transactions
 	c.addFrom(&h.collector)
 	return h.err
